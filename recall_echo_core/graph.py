@@ -1,0 +1,369 @@
+"""What do the events add up to?
+
+The picture is a networkx graph of entities, with the beliefs of each subject and relation type in
+a `Group` that its edges point to. It is the sum of the events up to `position` and nothing else:
+it can be thrown away and folded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+import networkx as nx
+
+from recall_echo_core.events import (
+    EntityDescribed,
+    EpisodeRecorded,
+    EvidenceObserved,
+    EvidenceRetracted,
+    FeedbackGiven,
+    RecallServed,
+    RelationEnded,
+    SettingsChanged,
+    Stored,
+    type_key,
+)
+from recall_echo_core.fold import (
+    Observation,
+    OrderKey,
+    Period,
+    Values,
+    apply,
+    effective,
+    folded,
+    order,
+    period_at,
+    standing,
+)
+from recall_echo_core.names import identity, normalised
+from recall_echo_core.settings import Folding
+from recall_echo_core.utility import INITIAL, after_outcome
+
+__all__ = ["Activity", "Edge", "EpisodeMark", "Graph", "Group", "Loader", "Node", "Picture"]
+
+GroupKey: TypeAlias = tuple[bytes, str]
+NEVER: Final[OrderKey] = (-(2**63), 0, b"")
+
+
+class Node(msgspec.Struct):
+    """An entity as the events left it; `text_position` is where its name or abstract last changed.
+
+    `described_position` is the newest event holding its overview, content or metadata, 0 if none.
+    """
+
+    id: bytes
+    name: str
+    key: str | None
+    kind: str | None
+    abstract: str | None
+    first_position: int
+    text_position: int
+    described_position: int
+    seen_at: int
+
+
+class Group(msgspec.Struct):
+    """The rival values of one subject and relation type, and the item id of each as a text."""
+
+    subject: bytes
+    type: str
+    key: str
+    last: OrderKey
+    values: Values
+    items: dict[bytes, bytes]
+
+
+class RelationMark(msgspec.Struct):
+    """Where a relation's text first stood in the log."""
+
+    group: Group
+    object: bytes
+    position: int
+
+
+class EpisodeMark(msgspec.Struct, gc=False):
+    """Where an episode stands in the log, and what it can be filtered by."""
+
+    position: int
+    time: int
+    session: str | None
+    role: str
+    name: str | None
+
+
+class Activity(msgspec.Struct):
+    """How often an item was recalled, when last, and how useful it was."""
+
+    accesses: int = 0
+    at: int | None = None
+    utility: float = INITIAL
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """A relation as seen from one of its ends."""
+
+    other: bytes
+    subject: bytes
+    object: bytes
+    group: Group
+    period: Period
+    effective: float
+
+
+class Picture(msgspec.Struct):
+    """Everything a graph holds, as plain values; what a snapshot stores."""
+
+    position: int
+    folding: Folding
+    nodes: list[Node]
+    groups: list[tuple[Group, dict[bytes, int]]]
+    episodes: dict[bytes, EpisodeMark]
+    activity: dict[bytes, Activity]
+
+
+class Loader(Protocol):
+    """How a fold rereads what it did not keep, from the same part of the log."""
+
+    def evidence(self, subject: bytes) -> Iterable[Observation | EvidenceRetracted]:
+        """All evidence about a subject, in any order."""
+        ...
+
+    def feedback(self) -> Iterable[FeedbackGiven]:
+        """All feedback, in log order."""
+        ...
+
+
+class Graph:
+    """The fold of one namespace's events. Not thread-safe: its owner holds a lock."""
+
+    def __init__(self, salt: bytes, folding: Folding | None = None) -> None:
+        self.salt = salt
+        self.position = 0
+        self.folding = folding or Folding()
+        self.entities: nx.DiGraph[bytes] = nx.DiGraph()
+        self.nodes: dict[bytes, Node] = {}
+        self.groups: dict[GroupKey, Group] = {}
+        self.relations: dict[bytes, RelationMark] = {}
+        self.episodes: dict[bytes, EpisodeMark] = {}
+        self.activity: dict[bytes, Activity] = {}
+
+    # Folding
+
+    def fold(self, stored: Iterable[Stored], load: Loader) -> None:
+        """Add events that follow `position`; what arrived late refolds its group from `load`."""
+        fresh: dict[GroupKey, list[tuple[int, Observation]]] = {}
+        stale: set[GroupKey] = set()
+        revised: set[bytes] = set()
+        for item in stored:
+            event = item.event
+            if isinstance(event, (EvidenceObserved, RelationEnded)):
+                key = (event.subject, type_key(event.type))
+                fresh.setdefault(key, []).append((item.position, event))
+                self._mention(event, item.position)
+            elif isinstance(event, EvidenceRetracted):
+                stale.add((event.subject, type_key(event.type)))
+            elif isinstance(event, SettingsChanged):
+                self.folding = event.folding
+                stale.update(self.groups)
+            elif isinstance(event, FeedbackGiven) and event.replaces is not None:
+                revised.update(event.used, event.unused)
+            else:
+                self._take(item, event)
+            self.position = item.position
+        for key, observations in fresh.items():
+            self._grow(key, observations, stale)
+        self._refold(stale, fresh, load)
+        self._revise(revised, load)
+
+    def _take(self, item: Stored, event: Any) -> None:
+        if isinstance(event, EntityDescribed):
+            self._describe(event, item)
+        elif isinstance(event, EpisodeRecorded):
+            self.episodes[event.id] = EpisodeMark(
+                item.position, event.time, event.session, event.role, event.name
+            )
+        elif isinstance(event, RecallServed):
+            for hit, _, _ in event.hits:
+                self.touch(hit, event.at)
+        elif isinstance(event, FeedbackGiven):
+            self._credit(event)
+
+    def _mention(self, event: Observation, position: int) -> None:
+        ends = (event.subject, event.subject_name), (event.object, event.object_name)
+        for id, name in ends:
+            node = self.nodes.get(id)
+            if node is None:
+                self._add_node(id, name, None, position, event.observed_at)
+            elif event.observed_at > node.seen_at:
+                node.seen_at = event.observed_at
+
+    def _add_node(self, id: bytes, name: str, key: str | None, position: int, at: int) -> Node:
+        node = Node(id, name, key, None, None, position, position, 0, at)
+        self.nodes[id] = node
+        self.entities.add_node(id)
+        return node
+
+    def _describe(self, event: EntityDescribed, item: Stored) -> None:
+        node = self.nodes.get(event.id)
+        if node is None:
+            node = self._add_node(event.id, event.name, event.key, item.position, item.recorded_at)
+        node.seen_at = max(node.seen_at, item.recorded_at)
+        node.key = node.key if event.key is None else event.key
+        node.kind = node.kind if event.kind is None else event.kind
+        if event.abstract is not None and event.abstract != node.abstract:
+            node.abstract, node.text_position = event.abstract, item.position
+        if (event.overview, event.content, event.metadata) != (None, None, None):
+            node.described_position = item.position
+
+    def _grow(
+        self, key: GroupKey, fresh: list[tuple[int, Observation]], stale: set[GroupKey]
+    ) -> None:
+        group = self.groups.get(key)
+        if group is None:
+            group = Group(key[0], fresh[0][1].type, key[1], NEVER, {}, {})
+            self.groups[key] = group
+        if key in stale:
+            return
+        observations = standing(observation for _, observation in fresh)
+        if order(observations[0]) <= group.last:
+            stale.add(key)
+            return
+        for observation in observations:
+            apply(group.values, observation, self.folding)
+        group.last = order(observations[-1])
+        self._draw(group, fresh)
+
+    def _refold(
+        self,
+        stale: set[GroupKey],
+        fresh: dict[GroupKey, list[tuple[int, Observation]]],
+        load: Loader,
+    ) -> None:
+        types_of: dict[bytes, set[str]] = {}
+        for subject, key in stale:
+            types_of.setdefault(subject, set()).add(key)
+        for subject, keys in types_of.items():
+            by_type: dict[str, list[Observation | EvidenceRetracted]] = {key: [] for key in keys}
+            for event in load.evidence(subject):
+                by_type.get(type_key(event.type), []).append(event)
+            for key, events in by_type.items():
+                group = self.groups.get((subject, key))
+                if group is None:
+                    continue
+                observations = standing(events)
+                group.values = folded(observations, self.folding)
+                group.last = order(observations[-1]) if observations else NEVER
+                self._draw(group, fresh.get((subject, key), ()))
+
+    def _draw(self, group: Group, fresh: Sequence[tuple[int, Observation]]) -> None:
+        """Bring edges and items up to a group's values."""
+        for position, observation in fresh:
+            value = observation.object
+            if value in group.values and value not in group.items:
+                id = identity(self.salt, "relation", group.subject.hex(), group.key, value.hex())
+                self._draw_edge(group, value, id, position)
+        for value in [value for value in group.items if value not in group.values]:
+            del self.relations[group.items.pop(value)]
+            types = self.entities.edges[group.subject, value]
+            del types[group.key]
+            if not types:
+                self.entities.remove_edge(group.subject, value)
+
+    def _draw_edge(self, group: Group, value: bytes, item: bytes, position: int) -> None:
+        group.items[value] = item
+        self.relations[item] = RelationMark(group, value, position)
+        self.entities.add_edge(group.subject, value)
+        self.entities.edges[group.subject, value][group.key] = group
+
+    # Activity
+
+    def touch(self, item: bytes, at: int) -> None:
+        """Count one access of an item."""
+        activity = self.activity.setdefault(item, Activity())
+        activity.accesses += 1
+        activity.at = at if activity.at is None else max(activity.at, at)
+
+    def _credit(self, event: FeedbackGiven, only: set[bytes] | None = None) -> None:
+        for items, used in ((event.used, True), (event.unused, False)):
+            for item in items:
+                if only is None or item in only:
+                    activity = self.activity.setdefault(item, Activity())
+                    activity.utility = after_outcome(activity.utility, event.reward, used=used)
+
+    def _revise(self, items: set[bytes], load: Loader) -> None:
+        """Refold the utility of items one of whose verdicts was replaced."""
+        if not items:
+            return
+        verdicts: dict[tuple[bytes, str], FeedbackGiven] = {}
+        for event in load.feedback():
+            verdicts[event.recall, event.source] = event  # keeps the place of the first
+        for item in items:
+            if item in self.activity:
+                self.activity[item].utility = INITIAL
+        for event in verdicts.values():
+            self._credit(event, only=items)
+
+    # Reading
+
+    def entity_id(self, name: str, key: str | None = None) -> bytes:
+        """Return the id an entity of this name has here, known or not."""
+        return identity(self.salt, "entity", normalised(name), key or "")
+
+    def group_of(self, subject: bytes, relation_type: str) -> Group | None:
+        """Return the beliefs of one subject and relation type, if there are any."""
+        return self.groups.get((subject, type_key(relation_type)))
+
+    def edges(self, entity: bytes, now: int, at: int, least: float) -> Iterator[Edge]:
+        """Yield the relations at an entity, both ways, that hold at `at` and are sure enough."""
+        if entity not in self.entities:
+            return
+        for value, types in self.entities.succ[entity].items():
+            for group in types.values():
+                yield from self._edge(value, group, value, now, at, least)
+        for subject, types in self.entities.pred[entity].items():
+            if subject != entity:
+                for group in types.values():
+                    yield from self._edge(subject, group, entity, now, at, least)
+
+    def _edge(
+        self, other: bytes, group: Group, value: bytes, now: int, at: int, least: float
+    ) -> Iterator[Edge]:
+        period = period_at(group.values[value], at)
+        if period is not None:
+            sure = effective(period, now, self.folding, group.key)
+            if sure >= least:
+                yield Edge(other, group.subject, value, group, period, sure)
+
+    # Snapshots
+
+    def picture(self) -> Picture:
+        """Return everything this graph holds."""
+        positions = {item: mark.position for item, mark in self.relations.items()}
+        groups = [
+            (group, {value: positions[item] for value, item in group.items.items()})
+            for group in self.groups.values()
+        ]
+        return Picture(
+            self.position,
+            self.folding,
+            list(self.nodes.values()),
+            groups,
+            self.episodes,
+            self.activity,
+        )
+
+    @classmethod
+    def of(cls, salt: bytes, picture: Picture) -> Graph:
+        """Return the graph a picture was taken of."""
+        graph = cls(salt, picture.folding)
+        graph.position = picture.position
+        graph.nodes = {node.id: node for node in picture.nodes}
+        graph.entities.add_nodes_from(graph.nodes)
+        for group, positions in picture.groups:
+            graph.groups[group.subject, group.key] = group
+            for value, position in positions.items():
+                graph._draw_edge(group, value, group.items[value], position)
+        graph.episodes, graph.activity = picture.episodes, picture.activity
+        return graph

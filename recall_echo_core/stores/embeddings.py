@@ -1,0 +1,159 @@
+"""Where are embeddings kept, so that no vector is ever computed twice?
+
+Beside the log, in the same database: the vector index is a view of this table. A vector belongs
+to the event that gave an item its text, so an old text's vectors answer questions about the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+from sqlalchemy import Engine, delete, insert, select, update
+
+from recall_echo_core.stores.schema import embeddings, progress, translated
+
+if TYPE_CHECKING:
+    from recall_echo_core.ports import Vectors
+
+__all__ = ["Embedded", "Embeddings", "TextKey", "parse_key", "vector_key"]
+
+PAGE: Final = 2_000
+IN_LIST: Final = 500
+EMBEDDED: Final = "embedded"
+
+
+class TextKey(msgspec.Struct, frozen=True, order=True):
+    """One version of one item's text: the item, and the event that gave it the text."""
+
+    position: int
+    item: bytes
+    kind: str
+
+
+class Embedded(msgspec.Struct, frozen=True):
+    """The vectors of one text, one row per chunk."""
+
+    text: TextKey
+    vectors: Vectors
+
+
+def vector_key(text: TextKey, chunk: int) -> str:
+    """Return the key of one chunk in a vector index.
+
+    >>> vector_key(TextKey(10, b"ab", "entity"), 0)
+    '6162.a.0'
+    """
+    return f"{text.item.hex()}.{text.position:x}.{chunk:x}"
+
+
+def parse_key(key: str) -> tuple[bytes, int]:
+    """Return the item and text position that `vector_key` was made from.
+
+    >>> parse_key("6162.a.0")
+    (b'ab', 10)
+    """
+    item, position, _ = key.split(".")
+    return bytes.fromhex(item), int(position, 16)
+
+
+class Embeddings:
+    """The kept embeddings of one namespace. Safe from any thread."""
+
+    def __init__(self, engine: Engine, namespace: int, dimension: int) -> None:
+        self._engine, self._namespace, self._dimension = engine, namespace, dimension
+
+    def position(self) -> int:
+        """Return the log position up to which every text has its vectors here."""
+        query = select(progress.c.position).where(
+            progress.c.namespace == self._namespace, progress.c.view == EMBEDDED
+        )
+        with translated("reading embeddings"), self._engine.connect() as connection:
+            return connection.execute(query).scalar() or 0
+
+    def known(self, texts: Sequence[TextKey]) -> set[TextKey]:
+        """Return which of these texts have vectors here already."""
+        found: set[TextKey] = set()
+        wanted = {(text.position, text.item): text for text in texts}
+        positions = sorted({text.position for text in texts})
+        with translated("reading embeddings"), self._engine.connect() as connection:
+            for i in range(0, len(positions), IN_LIST):
+                query = select(embeddings.c.position, embeddings.c.item).where(
+                    embeddings.c.namespace == self._namespace,
+                    embeddings.c.position.in_(positions[i : i + IN_LIST]),
+                    embeddings.c.chunk == 0,
+                )
+                for position, item in connection.execute(query):
+                    text = wanted.get((position, item))
+                    if text is not None:
+                        found.add(text)
+        return found
+
+    def save(self, new: Sequence[Embedded], position: int) -> None:
+        """Keep vectors and, in the same transaction, that all texts up to `position` have some."""
+        rows = [
+            {
+                "namespace": self._namespace,
+                "position": embedded.text.position,
+                "item": embedded.text.item,
+                "chunk": chunk,
+                "kind": embedded.text.kind,
+                "vector": np.ascontiguousarray(vector, dtype="<f4").tobytes(),
+            }
+            for embedded in new
+            for chunk, vector in enumerate(embedded.vectors)
+        ]
+        with (
+            translated("keeping embeddings"),
+            self._engine.connect().execution_options(write=True) as connection,
+            connection.begin(),
+        ):
+            if rows:
+                # Another process may have embedded the same text a moment ago: same vector.
+                connection.execute(insert(embeddings).prefix_with("OR IGNORE"), rows)
+            reached = progress.c.namespace == self._namespace, progress.c.view == EMBEDDED
+            found = connection.execute(select(progress.c.position).where(*reached)).scalar()
+            if found is None:
+                row = {"namespace": self._namespace, "view": EMBEDDED, "position": position}
+                connection.execute(insert(progress).values(row))
+            elif found < position:
+                connection.execute(update(progress).where(*reached).values(position=position))
+
+    def load(self, kind: str, after: int = 0) -> Iterator[tuple[list[str], Vectors]]:
+        """Yield keys and vectors of a kind whose text is past a position, a page at a time."""
+        start: tuple[int, bytes, int] = (after, b"\xff" * 17, 0)
+        table = embeddings.c
+        while True:
+            position, item, chunk = start
+            past = (table.position > position) | (
+                (table.position == position)
+                & ((table.item > item) | ((table.item == item) & (table.chunk > chunk)))
+            )
+            query = (
+                select(table.position, table.item, table.chunk, table.vector)
+                .where(table.namespace == self._namespace, table.position >= position)
+                .where(table.kind == kind, past)
+                .order_by(table.position, table.item, table.chunk)
+                .limit(PAGE)
+            )
+            with translated("reading embeddings"), self._engine.connect() as connection:
+                rows = connection.execute(query).all()
+            if rows:
+                keys = [vector_key(TextKey(row[0], row[1], kind), row[2]) for row in rows]
+                matrix = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4")
+                yield keys, matrix.reshape(len(rows), self._dimension)
+            if len(rows) < PAGE:
+                return
+            start = rows[-1][0], rows[-1][1], rows[-1][2]
+
+    def clear(self) -> None:
+        """Drop every vector of this namespace, so that each text is embedded again."""
+        with (
+            translated("dropping embeddings"),
+            self._engine.connect().execution_options(write=True) as connection,
+            connection.begin(),
+        ):
+            for table in (embeddings, progress):
+                connection.execute(delete(table).where(table.c.namespace == self._namespace))

@@ -1,0 +1,86 @@
+"""How is a graph kept between runs, so that opening need not read the whole log?
+
+A snapshot is a file of MessagePack bytes with a checksum, written aside and renamed. It is only
+ever a shortcut: one that is missing, damaged or foreign is passed over, and the log is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import zlib
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from recall_echo_core.errors import StoreError
+from recall_echo_core.graph import Picture
+
+__all__ = ["Snapshots"]
+
+log = logging.getLogger(__name__)
+MAGIC: Final = b"recall-echo snapshot 1\n"
+KEPT: Final = 2
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Picture)
+
+
+class Snapshots:
+    """The snapshots of one namespace.
+
+    Args:
+        folder: Where the files lie; made when the first is written.
+        identity: Names the log and its generation; a snapshot of another one is never used.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self._folder, self._identity = folder, identity
+
+    def write(self, picture: Picture) -> None:
+        """Keep a picture durably, and drop all but the newest two."""
+        body = zlib.compress(_encoder.encode(picture), level=1)
+        target = self._folder / f"{picture.position:020}.snapshot"
+        aside = target.with_suffix(f".{os.getpid()}.part")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with aside.open("wb") as file:
+                file.write(MAGIC + self._digest(body) + body)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(target)
+            for old in self._newest_first()[KEPT:]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise StoreError(f"writing the snapshot {target} failed: {error}") from error
+
+    def newest(self, upto: int) -> Picture | None:
+        """Return the newest readable picture at or before a position, if there is one."""
+        for path in self._newest_first():
+            picture = self._read(path)
+            if picture is not None and picture.position <= upto:
+                return picture
+        return None
+
+    def _read(self, path: Path) -> Picture | None:
+        try:
+            content = path.read_bytes()
+            digest, body = content[len(MAGIC) :][:32], content[len(MAGIC) + 32 :]
+            if not content.startswith(MAGIC) or digest != self._digest(body):
+                log.warning("passing over the snapshot %s: damaged, or of another log", path)
+                return None
+            return _decoder.decode(zlib.decompress(body))
+        except (OSError, zlib.error, msgspec.MsgspecError) as error:
+            log.warning("passing over the snapshot %s: %s", path, error)
+            return None
+
+    def _digest(self, body: bytes) -> bytes:
+        key = hashlib.blake2b(self._identity.encode(), digest_size=32).digest()
+        return hashlib.blake2b(body, key=key, digest_size=32).digest()
+
+    def _newest_first(self) -> list[Path]:
+        if not self._folder.is_dir():
+            return []
+        return sorted(self._folder.glob("*.snapshot"), reverse=True)
