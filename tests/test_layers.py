@@ -25,15 +25,15 @@ CORE, ADAPTERS = "recall_echo_core", "recall_echo_adapters"
 STOREYS: list[set[str]] = [
     {"confidence", "utility", "scoring", "errors", "names", "times", "words"},
     {"metadata", "model", "settings"},
-    {"events"},
+    {"events", "texts"},
     {"fold", "ports"},
     {"graph", "chunks"},
     {"paths"},
     {"recall", "usage", "explain", "render"}
     | {"stores.vectors", "stores.exact", "stores.chroma", "stores.fastembed", "stores.callable"}
-    | {"stores.hnsw_files"}
+    | {"stores.hnsw_files", "stores.view_folder", "stores.minilm"}
     | {"stores.schema", "stores.sql", "stores.embeddings", "stores.snapshots"},
-    {"receipts", "indexing"},
+    {"receipts", "indexing", "recalled"},
     {"namespace"},
     {"view"},
     {"memory"},
@@ -46,7 +46,8 @@ STOREY = {name: number for number, names in enumerate(STOREYS) for name in names
 SAME_STOREY: dict[str, set[str]] = {
     "words": {"names"},
     "stores.exact": {"stores.vectors"},
-    "stores.chroma": {"stores.hnsw_files", "stores.vectors"},
+    "stores.chroma": {"stores.exact", "stores.hnsw_files", "stores.vectors", "stores.view_folder"},
+    "stores.fastembed": {"stores.minilm"},
     "stores.sql": {"stores.schema"},
     "stores.embeddings": {"stores.schema", "stores.sql"},
 }
@@ -62,7 +63,7 @@ ROOMS: dict[str, set[str]] = {
     "tokenizers": {f"{CORE}.stores.fastembed"},
     "scipy": {f"{CORE}.confidence"},
     "regex": {f"{CORE}.words", f"{CORE}.chunks", f"{CORE}.render"},
-    "filelock": {f"{CORE}.stores.chroma", f"{CORE}.stores.snapshots"},
+    "filelock": {f"{CORE}.stores.view_folder"},
     "rich": {f"{CORE}.cli"},
     "typer": {f"{CORE}.cli"},
     "langchain*": {f"{ADAPTERS}.*"},
