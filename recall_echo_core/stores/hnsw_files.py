@@ -1,0 +1,88 @@
+"""Are the files of a saved HNSW graph whole enough to be loaded?
+
+Loading a damaged graph does not raise: the native code follows links into nowhere and takes the
+whole process down. So the files are read first, as plain numbers.
+
+Layout (hnswlib, as chromadb writes it): `header.bin` holds the counts and offsets;
+`data_level0.bin` one record per vector (link count, links, vector, label); `link_lists.bin` the
+upper levels, one length-prefixed list per vector; `length.bin` one float per vector.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["damage_in"]
+
+_HEADER = struct.Struct("<i6Q2i3QdQ")
+_LAYOUT = 1  # the persistence version whose layout is described above
+_CHUNK = 8192  # records read at a time; raising it takes more memory, no less time
+_UNIT = 1e-3  # how far from 1 (or 0) the length of a stored vector may be
+
+
+def damage_in(folder: Path, dimension: int) -> str | None:
+    """Say what is wrong with the graph in `folder`, or `None` when it can be loaded.
+
+    Finds missing, cut and overwritten files. Does not find numbers that are wrong but legal,
+    such as two links exchanged. Reads every byte once: about 0.1 s for 100,000 vectors of 384.
+    """
+    try:
+        return _damage_in(folder, dimension)
+    except (OSError, struct.error, ValueError, OverflowError) as error:
+        return f"{folder.name} cannot be read: {error}"
+
+
+def _damage_in(folder: Path, dimension: int) -> str | None:
+    header = _HEADER.unpack((folder / "header.bin").read_bytes())
+    layout, links_at, _, count, size, label_at, vector_at = header[:7]
+    upper, lower = header[9:11]
+    expected = (_LAYOUT, 0, 4 + 4 * lower, 4 + 4 * lower + 4 * dimension, label_at + 8)
+    if (layout, links_at, vector_at, label_at, size) != expected or not 0 < lower < 4096:
+        return "header.bin is not of the known layout"
+    if not (folder / "index_metadata.pickle").exists():
+        return "index_metadata.pickle is missing"
+    if (folder / "data_level0.bin").stat().st_size < count * size:
+        return "data_level0.bin is cut short"
+    if (folder / "length.bin").stat().st_size < 4 * count:
+        return "length.bin is cut short"
+    if not count:
+        return None
+    records = np.memmap(folder / "data_level0.bin", np.uint8, "r", shape=(count, size))
+    for start in range(0, count, _CHUNK):
+        problem = _damage_in_records(np.array(records[start : start + _CHUNK]), count, lower)
+        if problem:
+            return problem
+    return _damage_in_lists((folder / "link_lists.bin").read_bytes(), count, 4 + 4 * upper)
+
+
+def _damage_in_records(records: NDArray[np.uint8], count: int, most: int) -> str | None:
+    words = records.view("<u4")
+    held = words[:, 0] & 0xFFFF
+    if (held > most).any():
+        return "data_level0.bin holds an impossible number of links"
+    links = words[:, 1 : 1 + most]
+    used = np.arange(most) < held[:, np.newaxis]
+    if (links[used] >= count).any():
+        return "data_level0.bin holds a link to nowhere"
+    vectors = words[:, 1 + most : -2].view("<f4")
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    sound = (np.abs(lengths - 1) < _UNIT) | (lengths < _UNIT)  # NaN is neither
+    return None if sound.all() else "data_level0.bin holds a vector that is not of length 1"
+
+
+def _damage_in_lists(lists: bytes, count: int, level: int) -> str | None:
+    place = 0
+    for _ in range(count):
+        (length,) = struct.unpack_from("<I", lists, place)
+        if length % level:
+            return "link_lists.bin holds an impossible length"
+        place += 4 + length
+    return None if place <= len(lists) else "link_lists.bin is cut short"
