@@ -194,7 +194,7 @@ def decayed(
         raise ValueError(f"age must be a finite number of days, not {days}")
     if days <= 0.0:
         return stored
-    return max(stored * 0.5 ** (days / half_life), min(stored, floor))
+    return max(stored * math.exp2(-days / half_life), min(stored, floor))
 
 
 def path_confidence(confidences: Iterable[float]) -> float:

@@ -19,6 +19,7 @@ from recall_echo_core.names import normalised
 from recall_echo_core.settings import Folding
 
 __all__ = [
+    "SETTINGS_REF",
     "SHAPES",
     "EntityDescribed",
     "EpisodeRecorded",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 Metadata: TypeAlias = dict[str, Any]
+SETTINGS_REF: Final = b"settings"  # what all changes of settings are about, so they can be found
 type_key: Final = lru_cache(maxsize=4096)(normalised)
 
 

@@ -8,14 +8,16 @@ single-valued type evidence for one value counts against its rivals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from recall_echo_core.confidence import Beta, Context, decayed
 from recall_echo_core.events import EvidenceObserved, EvidenceRetracted, RelationEnded, type_key
-from recall_echo_core.settings import Folding
 from recall_echo_core.times import days_between
+
+if TYPE_CHECKING:
+    from recall_echo_core.settings import Folding
 
 __all__ = [
     "Observation",
@@ -40,9 +42,11 @@ Reason: TypeAlias = Literal["prior", "supports", "opposes", "rival", "ended"]
 class Period(msgspec.Struct, frozen=True, gc=False):
     """One stretch of time in which a relation holds, and the belief that it does.
 
-    A bound of `None` was never stated. `reinforced_at` is when it was last confirmed.
+    `origin` is the id of the evidence that opened it. A bound of `None` was never stated.
+    `reinforced_at` is when it was last confirmed.
     """
 
+    origin: bytes
     alpha: float
     beta: float
     context: Context
@@ -85,8 +89,15 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def order(observation: Observation) -> OrderKey:
-    """Return the key evidence folds by; an end comes before what begins at the same moment."""
-    rank = 0 if isinstance(observation, RelationEnded) else 1
+    """Return the key evidence folds by: when it was observed, then its id.
+
+    Of what was observed at the same moment, ends come before beginnings, and statements that a
+    relation holds before other evidence about it.
+    """
+    if isinstance(observation, RelationEnded):
+        rank = 0
+    else:
+        rank = 1 if observation.establishes else 2
     return observation.observed_at, rank, observation.id
 
 
@@ -216,6 +227,7 @@ def _established(
 ) -> Period:
     belief = folding.prior(cause.context)
     return Period(
+        origin=cause.id,
         alpha=belief.alpha,
         beta=belief.beta,
         context=cause.context,
@@ -229,9 +241,7 @@ def _established(
     )
 
 
-def _moved(
-    period: Period, evidence: EvidenceObserved, folding: Folding
-) -> tuple[Period, Reason]:
+def _moved(period: Period, evidence: EvidenceObserved, folding: Folding) -> tuple[Period, Reason]:
     cap = folding.max_concentration
     if not evidence.supports:
         return _opposed(period, evidence, folding), "opposes"
@@ -291,9 +301,7 @@ def _clipped(
     return start, end
 
 
-def _end(
-    values: Values, ended: RelationEnded, folding: Folding, trace: list[Step] | None
-) -> None:
+def _end(values: Values, ended: RelationEnded, folding: Folding, trace: list[Step] | None) -> None:
     """Close the last period begun before the end; a later end corrects an earlier one."""
     periods = values.get(ended.object, ())
     begun = [i for i, p in enumerate(periods) if p.valid_from is None or p.valid_from < ended.at]

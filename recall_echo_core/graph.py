@@ -8,7 +8,7 @@ it can be thrown away and folded again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 import networkx as nx
@@ -39,7 +39,11 @@ from recall_echo_core.fold import (
 )
 from recall_echo_core.names import identity, normalised
 from recall_echo_core.settings import Folding
+from recall_echo_core.texts import TextKey
 from recall_echo_core.utility import INITIAL, after_outcome
+
+if TYPE_CHECKING:
+    from recall_echo_core.model import Kind
 
 __all__ = ["Activity", "Edge", "EpisodeMark", "Graph", "Group", "Loader", "Node", "Picture"]
 
@@ -50,7 +54,8 @@ NEVER: Final[OrderKey] = (-(2**63), 0, b"")
 class Node(msgspec.Struct):
     """An entity as the events left it; `text_position` is where its name or abstract last changed.
 
-    `described_position` is the newest event holding its overview, content or metadata, 0 if none.
+    `details` are the positions of the newest overview, content and metadata, 0 where there is none;
+    they may be long and are read from the log when asked for.
     """
 
     id: bytes
@@ -60,7 +65,7 @@ class Node(msgspec.Struct):
     abstract: str | None
     first_position: int
     text_position: int
-    described_position: int
+    details: tuple[int, int, int]
     seen_at: int
 
 
@@ -148,6 +153,7 @@ class Graph:
         self.relations: dict[bytes, RelationMark] = {}
         self.episodes: dict[bytes, EpisodeMark] = {}
         self.activity: dict[bytes, Activity] = {}
+        self.fresh: list[TextKey] = []  # texts given since whoever embeds them last looked
 
     # Folding
 
@@ -184,6 +190,7 @@ class Graph:
             self.episodes[event.id] = EpisodeMark(
                 item.position, event.time, event.session, event.role, event.name
             )
+            self.fresh.append(TextKey(item.position, event.id, "episode"))
         elif isinstance(event, RecallServed):
             for hit, _, _ in event.hits:
                 self.touch(hit, event.at)
@@ -200,9 +207,10 @@ class Graph:
                 node.seen_at = event.observed_at
 
     def _add_node(self, id: bytes, name: str, key: str | None, position: int, at: int) -> Node:
-        node = Node(id, name, key, None, None, position, position, 0, at)
+        node = Node(id, name, key, None, None, position, position, (0, 0, 0), at)
         self.nodes[id] = node
         self.entities.add_node(id)
+        self.fresh.append(TextKey(position, id, "entity"))
         return node
 
     def _describe(self, event: EntityDescribed, item: Stored) -> None:
@@ -214,8 +222,13 @@ class Graph:
         node.kind = node.kind if event.kind is None else event.kind
         if event.abstract is not None and event.abstract != node.abstract:
             node.abstract, node.text_position = event.abstract, item.position
-        if (event.overview, event.content, event.metadata) != (None, None, None):
-            node.described_position = item.position
+            self.fresh.append(TextKey(item.position, event.id, "entity"))
+        overview, content, metadata = node.details
+        node.details = (
+            overview if event.overview is None else item.position,
+            content if event.content is None else item.position,
+            metadata if event.metadata is None else item.position,
+        )
 
     def _grow(
         self, key: GroupKey, fresh: list[tuple[int, Observation]], stale: set[GroupKey]
@@ -264,6 +277,7 @@ class Graph:
             if value in group.values and value not in group.items:
                 id = identity(self.salt, "relation", group.subject.hex(), group.key, value.hex())
                 self._draw_edge(group, value, id, position)
+                self.fresh.append(TextKey(position, id, "relation"))
         for value in [value for value in group.items if value not in group.values]:
             del self.relations[group.items.pop(value)]
             types = self.entities.edges[group.subject, value]
@@ -335,6 +349,34 @@ class Graph:
             sure = effective(period, now, self.folding, group.key)
             if sure >= least:
                 yield Edge(other, group.subject, value, group, period, sure)
+
+    def text_position(self, item: bytes) -> int | None:
+        """Return which event gave an item the text it has now; `None` if it is not known."""
+        if item in self.nodes:
+            return self.nodes[item].text_position
+        mark = self.relations.get(item) or self.episodes.get(item)
+        return None if mark is None else mark.position
+
+    def kind_of(self, item: bytes) -> Kind:
+        """Return what sort of thing an item is."""
+        if item in self.nodes:
+            return "entity"
+        return "relation" if item in self.relations else "episode"
+
+    def texts_after(self, position: int) -> list[TextKey]:
+        """Return every text given after a position, in log order."""
+        found = [
+            TextKey(node.text_position, id, "entity")
+            for id, node in self.nodes.items()
+            if node.text_position > position
+        ]
+        for item, mark in self.relations.items():
+            if mark.position > position:
+                found.append(TextKey(mark.position, item, "relation"))
+        for item, episode in self.episodes.items():
+            if episode.position > position:
+                found.append(TextKey(episode.position, item, "episode"))
+        return sorted(found)
 
     # Snapshots
 

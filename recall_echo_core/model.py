@@ -23,6 +23,9 @@ __all__ = [
     "Reach",
     "Relation",
     "Statement",
+    "sentence",
+    "spoken",
+    "titled",
 ]
 
 Kind: TypeAlias = Literal["entity", "relation", "episode"]
@@ -58,7 +61,7 @@ class Entity(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The name and, if there is one, the abstract: what is embedded and shown."""
-        return f"{self.name}: {self.abstract}" if self.abstract else self.name
+        return titled(self.name, self.abstract)
 
 
 EntityLike: TypeAlias = str | Entity
@@ -146,6 +149,24 @@ class Relation(msgspec.Struct, frozen=True):
         )
 
 
+def titled(name: str, abstract: str | None) -> str:
+    """Return an entity as text.
+
+    >>> titled("Acme", "A tool maker in Oslo"), titled("Acme", None)
+    ('Acme: A tool maker in Oslo', 'Acme')
+    """
+    return f"{name}: {abstract}" if abstract else name
+
+
+def spoken(speaker: str, content: str) -> str:
+    """Return an episode as text.
+
+    >>> spoken("Ann", "I moved to Oslo")
+    'Ann: I moved to Oslo'
+    """
+    return f"{speaker}: {content}"
+
+
 def sentence(subject: str, relation_type: str, object: str) -> str:
     """Return a relation as words.
 
@@ -175,7 +196,7 @@ class Episode(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Speaker and content: what is embedded."""
-        return f"{self.speaker}: {self.content}"
+        return spoken(self.speaker, self.content)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,9 +76,7 @@ def reachable(
                     found[edge.other] = longer
         # A longer path is worth following only where it is better than every shorter one.
         frontier = {
-            id: trail
-            for id, trail in found.items()
-            if id not in best or trail.rank < best[id].rank
+            id: trail for id, trail in found.items() if id not in best or trail.rank < best[id].rank
         }
         best.update(frontier)
     return best

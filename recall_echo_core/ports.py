@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Vectors: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Embedder", "VectorIndex"]
+__all__ = ["Embedder", "VectorFolder", "VectorIndex"]
 
 
 @runtime_checkable
@@ -81,4 +81,16 @@ class VectorIndex(Protocol):
 
     def count(self) -> int:
         """How many vectors are held."""
+        ...
+
+
+class VectorFolder(Protocol):
+    """The vector indexes of one namespace, one for each kind of item, kept on disk."""
+
+    def index(self, kind: str) -> VectorIndex:
+        """The index of one kind, made when it is first asked for."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the folder; what was upserted stays."""
         ...

@@ -52,7 +52,7 @@ def hotness(accesses: int, days: float) -> float:
     (0.5, 0.6666666666666666, 0.25)
     """
     level = (1.0 + accesses) / (2.0 + accesses)  # sigmoid(ln(1 + n)), simplified
-    return level * 0.5 ** (max(0.0, days) / HOTNESS_HALF_LIFE_DAYS)
+    return level * math.exp2(-max(0.0, days) / HOTNESS_HALF_LIFE_DAYS)
 
 
 def weighed(
@@ -75,9 +75,7 @@ def weighed(
     0.635
     """
     similarity = max(0.0, similarity)
-    value = (
-        weights.semantic * similarity + weights.hotness * heat + weights.utility * utility
-    )
+    value = weights.semantic * similarity + weights.hotness * heat + weights.utility * utility
     parts = {"similarity": similarity, "hotness": heat, "utility": utility}
     if confidence is not None:
         value *= confidence

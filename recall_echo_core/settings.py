@@ -81,7 +81,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Everything that can be set.
 
     Attributes:
-        folding: What turns evidence into posteriors.
+        declared: The constants of `Folding` that the file or an argument gives; the log keeps the
+            others.
         weights: What ranks hits.
         seeds: How many of the best entities are expanded through the graph.
         depth: How many relations away from a seed an entity may be.
@@ -93,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True):
             recall does.
     """
 
-    folding: Folding = Folding()
+    declared: dict[str, Any] = msgspec.field(default_factory=dict)
     weights: Weights = Weights()
     seeds: int = 3
     depth: int = 1
@@ -101,6 +102,10 @@ class Settings(msgspec.Struct, frozen=True):
     receipt_days: float = 90.0
     index_batch: int = 256
     background: bool = True
+
+    def folding(self, known: Folding) -> Folding:
+        """Return the constants of the log with those declared here put over them."""
+        return msgspec.structs.replace(known, **self.declared)
 
     def __post_init__(self) -> None:
         if self.seeds < 0 or self.depth < 0 or self.index_batch < 1:
@@ -174,9 +179,12 @@ def _built(values: Mapping[str, Any]) -> Settings:
     for path, value in values.items():
         group, attribute = KEYS[path]
         groups[group][attribute] = _normal(attribute, value)
-    raw = {**groups[""], "folding": groups["folding"], "weights": groups["weights"]}
     try:
-        return msgspec.convert(raw, Settings)
+        folding = msgspec.convert(groups["folding"], Folding)
+        weights = msgspec.convert(groups["weights"], Weights)
+        declared = {name: getattr(folding, name) for name in groups["folding"]}
+        rest = {**groups[""], "weights": weights, "declared": declared}
+        return msgspec.convert(rest, Settings)
     except (msgspec.ValidationError, TypeError) as error:
         raise ValueError(f"a setting has a wrong value: {error}") from error
 

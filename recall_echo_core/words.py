@@ -48,7 +48,7 @@ def content_words(text: str, without: Iterable[str] = ()) -> frozenset[str]:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, cut between graphemes, marked with an ellipsis.
+    r"""Return at most `limit` characters of a text, cut between graphemes, marked with an ellipsis.
 
     >>> shortened("a cafe\\u0301 in Oslo", 7)
     'a caf…'

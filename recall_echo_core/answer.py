@@ -1,0 +1,135 @@
+"""How is a question answered: from its vector, through the graph, to hits?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from recall_echo_core.graph import Activity, Graph
+from recall_echo_core.indexing import Found
+from recall_echo_core.model import Entity, Episode, Kind, Relation
+from recall_echo_core.portray import (
+    detail_positions,
+    entity_of,
+    episode_of,
+    path_of,
+    relation_of,
+)
+from recall_echo_core.recall import Moment, Ranked, best, rank
+from recall_echo_core.recalled import Hit
+
+if TYPE_CHECKING:
+    from recall_echo_core.ports import Vectors
+    from recall_echo_core.settings import Settings
+    from recall_echo_core.stores.sql import NamespaceKey, SqlLog
+
+__all__ = ["Answering", "checked_k", "checked_kinds"]
+
+LEAST: Final = 50
+WIDER: Final = 4
+
+Search: TypeAlias = Callable[[Kind, "Vectors", int], tuple[Found, bool]]
+Reading: TypeAlias = Callable[[], AbstractContextManager[Graph]]
+
+
+class Answering:
+    """Answers questions to one graph.
+
+    Args:
+        log: Where texts stand.
+        key: The namespace.
+        reading: Holds the graph.
+        search: Finds the items nearest to a vector.
+        settings: Weights and reach.
+    """
+
+    def __init__(
+        self, log: SqlLog, key: NamespaceKey, reading: Reading, search: Search, settings: Settings
+    ) -> None:
+        self._log, self._key = log, key
+        self._reading, self._search, self._settings = reading, search, settings
+
+    def hits(
+        self,
+        vector: Vectors,
+        *,
+        k: int,
+        kinds: Collection[Kind],
+        when: Moment,
+        pending: Mapping[bytes, Activity],
+    ) -> list[Hit]:
+        """Return the best `k` hits of some kinds."""
+        limit = max(LEAST, WIDER * k)
+        while True:
+            found = {kind: self._search(kind, vector, limit) for kind in kinds}
+            more = any(truncated for _, truncated in found.values())
+            with self._reading() as graph:
+                current = {kind: _current(graph, items) for kind, (items, _) in found.items()}
+                ranked = best(rank(graph, current, when, self._settings, pending), k, kinds)
+                # Old versions and ended relations may have crowded out what still counts.
+                if len(ranked) == k or not more:
+                    return self._portrayed(graph, ranked, when.now)
+            limit *= WIDER
+
+    def _portrayed(self, graph: Graph, ranked: list[Ranked], now: int) -> list[Hit]:
+        entities = [candidate.item for candidate in ranked if candidate.kind == "entity"]
+        episodes = [candidate.item for candidate in ranked if candidate.kind == "episode"]
+        positions = {graph.episodes[item].position for item in episodes}
+        stored = self._log.at(self._key, positions | detail_positions(graph, entities))
+        hits: list[Hit] = []
+        for number, candidate in enumerate(ranked, 1):
+            item: Entity | Relation | Episode
+            if candidate.kind == "entity":
+                item = entity_of(graph, candidate.item, stored)
+            elif candidate.kind == "episode":
+                item = episode_of(stored[graph.episodes[candidate.item].position])
+            else:
+                mark, period = graph.relations[candidate.item], candidate.period
+                assert period is not None
+                item = relation_of(graph, mark.group, mark.object, period, now)
+            hits.append(_hit(graph, number, candidate, item, now))
+        return hits
+
+
+def _hit(
+    graph: Graph, number: int, ranked: Ranked, item: Entity | Relation | Episode, now: int
+) -> Hit:
+    return Hit(
+        kind=ranked.kind,
+        id=ranked.item.hex(),
+        alias=f"M{number}",
+        text=item.text,
+        score=ranked.score.value,
+        parts=ranked.score.parts,
+        confidence=ranked.confidence,
+        path=None if ranked.trail is None else path_of(graph, ranked.trail, now),
+        item=item,
+    )
+
+
+def _current(graph: Graph, found: Found) -> dict[bytes, float]:
+    """Return the similarity of the items whose text is still the one that was embedded."""
+    return {
+        item: similarity
+        for item, (position, similarity) in found.items()
+        if graph.text_position(item) == position
+    }
+
+
+def checked_k(k: object, name: str = "k") -> int:
+    """Return how many are wanted, or say what is wrong with it."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {k!r}")
+    return k
+
+
+def checked_kinds(kinds: object, known: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    """Return the kinds wanted, all of them for `None`, or say which there are."""
+    if kinds is None:
+        return known
+    wanted = {kinds} if isinstance(kinds, str) else set(kinds)  # type: ignore[call-overload]
+    unknown = wanted - set(known)
+    if unknown or not wanted:
+        raise ValueError(f"kinds must be some of {', '.join(known)}, not {kinds!r}")
+    return tuple(kind for kind in known if kind in wanted)

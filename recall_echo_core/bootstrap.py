@@ -1,0 +1,245 @@
+"""Open a memory on disk with the standard parts: SQLite, Chroma, fastembed.
+
+The one place that names concrete stores, reads the real clock and makes random ids.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from recall_echo_core.engine import Engine, Room
+from recall_echo_core.errors import StoreError
+from recall_echo_core.indexing import Indexing
+from recall_echo_core.memory import Lease, Memory
+from recall_echo_core.names import checked_name
+from recall_echo_core.namespace import Namespace
+from recall_echo_core.ports import Embedder, VectorFolder
+from recall_echo_core.receipts import Receipts
+from recall_echo_core.same_model import SameModel
+from recall_echo_core.settings import load_settings
+
+if TYPE_CHECKING:
+    from recall_echo_core.times import Clock
+
+__all__ = ["Embedding", "open_memory"]
+
+Embedding = str | Embedder | Callable[[list[str]], Any]
+
+LOG_FILE: Final = "log.sqlite3"
+
+_lock = threading.Lock()
+_engines: dict[Path, tuple[Engine, int]] = {}
+
+
+def open_memory(
+    path: str | os.PathLike[str],
+    *,
+    namespace: str = "default",
+    embedding: Embedding | None = None,
+    single_valued: Collection[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    clock: Clock | None = None,
+    reindex: bool = False,
+) -> Memory:
+    """Open the memory in a folder, making it if it is not there.
+
+    Opening one folder twice in a process shares everything but the handle.
+
+    Args:
+        path: The folder; its log is `log.sqlite3`, its settings `.recall-echo.toml`.
+        namespace: Whose memory, usually a user's name or id.
+        embedding: The model: a fastembed name, an `Embedder`, or a function from a list of texts
+            to vectors. By default all-MiniLM-L6-v2 out of an installed package, offline.
+        single_valued: Relation types of which a subject has one value at a time; kept in the
+            log, so it need not be said again. Replaces what was said before.
+        settings: Overrides of `.recall-echo.toml`, in the same tables.
+        clock: What time it is; the machine's clock by default.
+        reindex: Embed every text again, with `embedding`, whatever model was used before.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open_memory(folder) as memory:
+    ...     relation = memory.remember("Alice", "WORKS_AT", "Acme")
+    ...     relation.confidence, memory.beliefs("Alice", "WORKS_AT")[0].object
+    (0.9, 'Acme')
+
+    Raises:
+        ValueError: a setting is wrong, or the folder is open in this process with others.
+        EmbedderMismatch: the store was built with another model.
+        StoreError: the folder or its database cannot be opened; it is left as it is.
+    """
+    folder = Path(path).expanduser().resolve()
+    checked_name(namespace, "namespace")
+    overrides = dict(settings or {})
+    if single_valued is not None:
+        overrides["graph"] = {**overrides.get("graph", {}), "single_valued": _names(single_valued)}
+    with _lock:
+        known = _engines.get(folder)
+        if known is None:
+            engine, users = _new_engine(folder, embedding, overrides, clock, reindex=reindex), 0
+        else:
+            engine, users = known
+            _check_same(engine, folder, embedding, overrides, clock, reindex=reindex)
+        _engines[folder] = engine, users + 1
+    lease = Lease(lambda: _release(folder))
+    try:
+        return Memory(engine, engine.room(namespace), lease)
+    except BaseException:
+        lease.end()
+        raise
+
+
+def _names(given: Collection[str]) -> list[str]:
+    if isinstance(given, str):
+        raise ValueError(f"single_valued takes relation types; write {{{given!r}}}")
+    return [checked_name(name, "a single-valued relation type") for name in given]
+
+
+def _release(folder: Path) -> None:
+    with _lock:
+        engine, users = _engines[folder]
+        if users > 1:
+            _engines[folder] = engine, users - 1
+            return
+        del _engines[folder]
+        engine.close()
+
+
+def _new_engine(
+    folder: Path,
+    embedding: Embedding | None,
+    overrides: Mapping[str, Any],
+    clock: Clock | None,
+    *,
+    reindex: bool,
+) -> Engine:
+    from recall_echo_core.stores.embeddings import drop_all
+    from recall_echo_core.stores.sql import SqlLog
+
+    constants = load_settings(folder, overrides)
+    embedder = _embedder(embedding)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be used as a folder: {error}") from error
+    log = SqlLog(f"sqlite:///{folder / LOG_FILE}")
+    try:
+        if reindex:
+            drop_all(log.engine)
+        same = SameModel(embedder, log)
+        if not isinstance(embedding, str) and embedding is not None:
+            same.verify()
+    except BaseException:
+        log.close()
+        raise
+    return Engine(
+        log,
+        same,
+        constants,
+        clock=clock or _machine_clock,
+        new_id=_new_id,
+        make=lambda engine, name: _room(folder, engine, name),
+    )
+
+
+def _check_same(
+    engine: Engine,
+    folder: Path,
+    embedding: Embedding | None,
+    overrides: Mapping[str, Any],
+    clock: Clock | None,
+    *,
+    reindex: bool,
+) -> None:
+    """Refuse to share an engine with somebody who asks for another one."""
+    other = None
+    if overrides and load_settings(folder, overrides) != engine.settings:
+        other = "settings"
+    elif clock is not None and clock is not engine.clock:
+        other = "clock"
+    elif embedding is not None and _embedder(embedding).model_id != engine.embedder.model_id:
+        other = "embedding"
+    elif reindex:
+        other = "model"
+    if other is not None:
+        raise ValueError(f"{folder} is open in this process with another {other}; close it first")
+
+
+def _embedder(embedding: Embedding | None) -> Embedder:
+    from recall_echo_core.stores.callable import CallableEmbedder
+    from recall_echo_core.stores.fastembed import FastEmbedder
+
+    if embedding is None or isinstance(embedding, str):
+        return FastEmbedder(embedding)
+    if isinstance(embedding, Embedder):
+        return embedding
+    if callable(embedding):
+        return CallableEmbedder(embedding)
+    raise TypeError(
+        "embedding must be the name of a fastembed model, an Embedder, or a function from a"
+        f" list of texts to vectors, not {type(embedding).__name__}"
+    )
+
+
+def _room(folder: Path, engine: Engine, name: str) -> Room:
+    from recall_echo_core.stores.embeddings import Embeddings
+    from recall_echo_core.stores.exact import ExactIndex
+    from recall_echo_core.stores.snapshots import Snapshots
+
+    log, embedder = engine.log, engine.embedder
+    key = log.namespace(name, _new_salt)
+    generation, _ = log.head(key)
+    identity = f"{key.salt.hex()}:{generation}"
+    snapshots = Snapshots(folder / "snapshots" / str(key.id), identity)
+    namespace = Namespace(log, key, snapshots)
+    vectors = folder / "vectors" / str(key.id)
+
+    def open_folder(create: bool) -> VectorFolder | None:
+        if not create and not vectors.exists():
+            return None
+        from recall_echo_core.stores.chroma import ChromaFolder  # half a second to import
+
+        made_from = f"{identity}:{embedder.model_id}"
+        return ChromaFolder(vectors, embedder.dimension, identity=made_from)
+
+    indexing = Indexing(
+        namespace,
+        Embeddings(log.engine, key.id, embedder.dimension),
+        embedder,
+        lambda: ExactIndex(embedder.dimension),
+        open_folder,
+        engine.settings.index_batch,
+    )
+    return Room(namespace, indexing, Receipts())
+
+
+def _machine_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+class _OrderedIds:
+    """Fresh ids that sort in the order they were made: eight bytes of time, eight of chance.
+
+    Evidence observed at one moment folds by id, and so in the order it was told.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def __call__(self) -> bytes:
+        with self._lock:
+            self._last = max(self._last + 1, time.time_ns())
+            return self._last.to_bytes(8, "big") + os.urandom(8)
+
+
+_new_id: Final = _OrderedIds()
+
+
+def _new_salt() -> bytes:
+    return os.urandom(16)

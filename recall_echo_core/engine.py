@@ -1,0 +1,130 @@
+"""What do all namespaces of one folder share?"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from recall_echo_core.background import Background
+from recall_echo_core.errors import StoreClosed
+from recall_echo_core.events import SettingsChanged
+from recall_echo_core.indexing import Indexing
+from recall_echo_core.names import checked_name
+from recall_echo_core.namespace import Namespace
+from recall_echo_core.receipts import Receipts
+from recall_echo_core.times import Clock, moment
+
+if TYPE_CHECKING:
+    from recall_echo_core.ports import Embedder
+    from recall_echo_core.settings import Settings
+    from recall_echo_core.stores.sql import SqlLog
+
+__all__ = ["Engine", "Room"]
+
+# Each open Chroma folder costs a few MB and file handles; see docs/decisions.
+OPEN_FOLDERS: Final = 32
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Everything this process holds of one namespace."""
+
+    namespace: Namespace
+    indexing: Indexing
+    receipts: Receipts
+
+
+class Engine:
+    """The log, the model and the open namespaces of one folder. Safe from any thread.
+
+    Args:
+        log: Where events are kept.
+        embedder: What turns texts into vectors.
+        settings: Constants; a namespace whose log says otherwise is told when it opens.
+        clock: What time it is.
+        new_id: Makes a fresh random id of 16 bytes.
+        make: Builds what a namespace needs on disk.
+    """
+
+    def __init__(
+        self,
+        log: SqlLog,
+        embedder: Embedder,
+        settings: Settings,
+        *,
+        clock: Clock,
+        new_id: Callable[[], bytes],
+        make: Callable[[Engine, str], Room],
+    ) -> None:
+        self.log, self.embedder, self.settings = log, embedder, settings
+        self.clock, self.new_id = clock, new_id
+        self.background = Background(active=settings.background)
+        self._make = make
+        self._lock = threading.RLock()
+        self._rooms: OrderedDict[str, Room] = OrderedDict()
+        self._closed = False
+        self._open_rooms = OPEN_FOLDERS
+
+    def now(self) -> int:
+        """Return the clock's moment."""
+        return moment(self.clock(), "the clock's time")
+
+    def room(self, name: str) -> Room:
+        """Return a namespace, opening it when it is first asked for."""
+        with self._lock:
+            if self._closed:
+                raise StoreClosed()
+            room = self._rooms.get(name)
+            if room is None:
+                room = self._make(self, checked_name(name, "namespace"))
+                self._tell_settings(room.namespace)
+                self._rooms[name] = room
+            self._rooms.move_to_end(name)
+            idle = list(self._rooms.values())[: -self._open_rooms]
+        for other in idle:
+            other.indexing.close_folder()  # it opens again when needed
+        return room
+
+    def written(self, room: Room) -> None:
+        """Have the work done that follows a write, behind the turn."""
+        self.background.submit(room.namespace.key.name, lambda: self._follow(room))
+
+    def save_receipts(self, room: Room) -> None:
+        """Make the waiting receipts of a namespace durable."""
+        with room.receipts.saving:
+            waiting = room.receipts.waiting()
+            if waiting:
+                room.namespace.append(self.now(), lambda _: waiting)
+                room.receipts.written(waiting)
+
+    def close(self) -> None:
+        """Make receipts durable, keep snapshots, and let go of every file."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.background.stop()
+        try:
+            for room in self._rooms.values():
+                self.save_receipts(room)
+                room.namespace.snapshot()
+        finally:
+            for room in self._rooms.values():
+                room.indexing.close_folder()
+            self.log.close()
+
+    def _follow(self, room: Room) -> None:
+        self.save_receipts(room)
+        room.indexing.catch_up()
+        room.namespace.snapshot(least=20_000)
+
+    def _tell_settings(self, namespace: Namespace) -> None:
+        """Log the settings that evidence folds with, if they are not the log's already."""
+        with namespace.reading() as graph:
+            wanted = self.settings.folding(graph.folding)
+            if graph.folding == wanted:
+                return
+        namespace.append(self.now(), lambda _: [SettingsChanged(wanted)])

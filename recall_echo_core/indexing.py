@@ -1,0 +1,261 @@
+"""How do vectors follow the log?
+
+Each text that the graph gives is cut, embedded and kept beside the log. The newest vectors are
+searched exactly; once there are enough of them they go to the index on disk in one batch, since
+single writes to it are slow. A search looks at both, so you always find what you wrote.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from recall_echo_core.chunks import chunked
+from recall_echo_core.errors import StoreBusy, StoreError
+from recall_echo_core.events import EpisodeRecorded
+from recall_echo_core.model import Kind, sentence, spoken, titled
+from recall_echo_core.texts import KINDS, TextKey, parse_key
+
+if TYPE_CHECKING:
+    from recall_echo_core.graph import Graph
+    from recall_echo_core.namespace import Namespace
+    from recall_echo_core.ports import Embedder, VectorFolder, VectorIndex, Vectors
+    from recall_echo_core.stores.embeddings import Embeddings
+    from recall_echo_core.stores.exact import ExactIndex
+
+__all__ = ["Found", "Indexing", "best_chunks"]
+
+log = logging.getLogger(__name__)
+BATCH: Final = 64
+
+Found = dict[bytes, tuple[int, float]]  # item -> position of its text, similarity
+
+
+class Indexing:
+    """The vectors of one namespace. Safe from any thread.
+
+    Args:
+        namespace: Whose texts.
+        embeddings: Where vectors are kept.
+        embedder: What makes them.
+        exact: Makes an empty exact index.
+        open_folder: Opens the index on disk; `None` when there is none to open and `create`
+            is false.
+        batch: How many new vectors make it worth writing to the index on disk.
+    """
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        embeddings: Embeddings,
+        embedder: Embedder,
+        exact: Callable[[], ExactIndex],
+        open_folder: Callable[[bool], VectorFolder | None],
+        batch: int,
+    ) -> None:
+        self._namespace, self._embeddings, self._embedder = namespace, embeddings, embedder
+        self._exact, self._open_folder, self._batch = exact, open_folder, batch
+        self._lock = threading.RLock()
+        self._pending: list[TextKey] | None = None
+        self._reached = 0
+        self._newest: dict[Kind, ExactIndex] = {}
+        self._folder: VectorFolder | None = None
+
+    def catch_up(self) -> None:
+        """Embed every text given so far."""
+        with self._lock:
+            target = self._collect()
+            while self._pending:
+                batch = self._pending[:BATCH]
+                rest = self._pending[BATCH:]
+                self._embed(batch, rest[0].position - 1 if rest else target)
+                self._pending = rest
+            self._reached = target  # kept on disk with the next vectors only: a write is dear
+            if sum(index.count() for index in self._newest.values()) >= self._batch:
+                self._store_newest()
+
+    def flush(self) -> None:
+        """Embed every text and bring all vectors to the index on disk."""
+        with self._lock:
+            self.catch_up()
+            self._store_newest()
+
+    def search(self, kind: Kind, vector: Vectors, limit: int) -> tuple[Found, bool]:
+        """Return the items nearest to a vector, and whether there may be more of them."""
+        with self._lock:
+            self._collect()
+            pairs = self._newest[kind].search(vector, limit)
+            more = len(pairs) == limit
+            stored = self._stored_index(kind)
+            if stored is not None:
+                older = stored.search(vector, limit)
+                more = more or len(older) == limit
+                pairs = pairs + older
+        return best_chunks(pairs), more
+
+    def everything(self, kind: Kind, accept: Callable[[bytes, int], bool]) -> ExactIndex:
+        """Return an exact index of all vectors, of whatever version, that `accept` takes."""
+        index = self._exact()
+        for keys, vectors in self._embeddings.load(kind):
+            places = [i for i, key in enumerate(keys) if accept(*parse_key(key))]
+            index.upsert([keys[i] for i in places], vectors[places])
+        return index
+
+    def texts_of(self, items: Sequence[bytes]) -> dict[bytes, str]:
+        """Return the texts that items have now."""
+        with self._namespace.reading() as graph:
+            keys = [
+                TextKey(position, item, graph.kind_of(item))
+                for item in items
+                if (position := graph.text_position(item)) is not None
+            ]
+        return {key.item: text for key, text in self._texts(keys).items()}
+
+    def lacking(self) -> int:
+        """Return how many texts have no vectors."""
+        with self._namespace.reading() as graph:
+            texts = graph.texts_after(0)
+        return len(set(texts) - self._embeddings.known(texts))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many vectors are on disk, and how many wait to be."""
+        with self._lock:
+            self._collect()
+            waiting = sum(index.count() for index in self._newest.values())
+            stored = [self._stored_index(kind) for kind in KINDS]
+            on_disk = sum(index.count() for index in stored if index is not None)
+        return {"indexed": on_disk, "waiting": waiting}
+
+    def restart(self) -> None:
+        """Drop every vector; the next use embeds each text again."""
+        with self._lock:
+            self.close_folder()
+            self._embeddings.clear()
+            self._pending, self._reached, self._newest = None, 0, {}
+
+    def close_folder(self) -> None:
+        """Let go of the index on disk until it is needed again."""
+        with self._lock:
+            if self._folder is not None:
+                self._folder.close()
+            self._folder = None
+            self._newest = {}
+
+    def _collect(self) -> int:
+        """Take the texts given since last time, and return how far the log had come."""
+        with self._namespace.reading() as graph:
+            if self._pending is None:
+                self._reached = self._embeddings.position()
+                self._pending = graph.texts_after(self._reached)
+            else:
+                self._pending += sorted(graph.fresh)
+            graph.fresh.clear()
+            target = graph.position
+        if not self._newest:
+            self._open_newest()
+        return target
+
+    def _open_newest(self) -> None:
+        self._folder = self._opened_folder(create=False)
+        self._newest = {kind: self._exact() for kind in KINDS}
+        self._load_newest()
+
+    def _load_newest(self) -> None:
+        for kind, newest in self._newest.items():
+            stored = self._stored_index(kind)
+            done = 0 if stored is None else stored.position
+            for keys, vectors in self._embeddings.load(kind, after=max(done, newest.position)):
+                newest.upsert(keys, vectors)
+            newest.advance(max(done, self._reached))
+
+    def _opened_folder(self, *, create: bool) -> VectorFolder | None:
+        try:
+            return self._open_folder(create)
+        except StoreBusy as busy:
+            log.info("%s; searching exactly instead", busy)
+            return None
+
+    def _stored_index(self, kind: Kind) -> VectorIndex | None:
+        return None if self._folder is None else self._folder.index(kind)
+
+    def _embed(self, batch: Sequence[TextKey], reached: int) -> None:
+        known = self._embeddings.known(batch)
+        texts = self._texts([text for text in batch if text not in known])
+        cut = {
+            text: chunked(content, self._embedder.max_tokens, self._embedder.count_tokens)
+            for text, content in texts.items()
+        }
+        pieces = [piece for chunks in cut.values() for piece in chunks]
+        vectors = self._embedder.embed(pieces)
+        rows: list[tuple[TextKey, Vectors]] = []
+        start = 0
+        for text, chunks in cut.items():
+            rows.append((text, vectors[start : start + len(chunks)]))
+            start += len(chunks)
+        self._keep(rows, reached)
+
+    def _keep(self, rows: Sequence[tuple[TextKey, Vectors]], reached: int) -> None:
+        if rows:
+            self._embeddings.save(rows, reached)
+        self._reached = reached
+        self._load_newest()
+
+    def _texts(self, wanted: Sequence[TextKey]) -> dict[TextKey, str]:
+        """Return the texts as they are now; one that has changed since is left out."""
+        episodes = [text.position for text in wanted if text.kind == "episode"]
+        stored = self._namespace.log.at(self._namespace.key, episodes)
+        with self._namespace.reading() as graph:
+            found: dict[TextKey, str] = {}
+            for text in wanted:
+                if graph.text_position(text.item) == text.position:
+                    if text.kind == "episode":
+                        event = stored[text.position].event
+                        assert isinstance(event, EpisodeRecorded)
+                        found[text] = spoken(event.name or event.role, event.content)
+                    else:
+                        found[text] = text_in(graph, text)
+        return found
+
+    def _store_newest(self) -> None:
+        if not self._newest or not any(index.count() for index in self._newest.values()):
+            return
+        try:
+            if self._folder is None:
+                self._folder = self._opened_folder(create=True)
+            if self._folder is None:
+                return
+            for kind in KINDS:
+                stored = self._folder.index(kind)
+                for keys, vectors in self._embeddings.load(kind, after=stored.position):
+                    stored.upsert(keys, vectors)
+                stored.advance(self._reached)
+        except StoreError:
+            # The vectors are safe beside the log, and are still searched exactly.
+            log.exception("bringing vectors to the index on disk failed; trying again later")
+            return
+        for kind in KINDS:
+            self._newest[kind] = self._exact()
+            self._newest[kind].advance(self._reached)
+
+
+def text_in(graph: Graph, text: TextKey) -> str:
+    """Return the text of an entity or relation."""
+    if text.kind == "entity":
+        node = graph.nodes[text.item]
+        return titled(node.name, node.abstract)
+    mark = graph.relations[text.item]
+    subject, value = graph.nodes[mark.group.subject], graph.nodes[mark.object]
+    return sentence(subject.name, mark.group.type, value.name)
+
+
+def best_chunks(pairs: Sequence[tuple[str, float]]) -> Found:
+    """Return the best chunk of the newest version of each item."""
+    found: Found = {}
+    for key, similarity in pairs:
+        item, position = parse_key(key)
+        known = found.get(item)
+        if known is None or (position, similarity) > known:
+            found[item] = position, similarity
+    return found

@@ -1,0 +1,284 @@
+"""What is a memory: what can be recalled from it, and what came of that?
+
+A memory is a view of now that can be told things, and that learns from the outcome of a turn
+which of its memories helped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from recall_echo_core.errors import StoreClosed, UnknownRecall
+from recall_echo_core.events import Event, RecallServed
+from recall_echo_core.names import checked_name, checked_text, identity
+from recall_echo_core.outcomes import Receipt, receipt_of
+from recall_echo_core.past import PastView
+from recall_echo_core.recall import Moment as When
+from recall_echo_core.recalled import Recall, UsageReceipt
+from recall_echo_core.statements import id_of
+from recall_echo_core.telling import Telling
+from recall_echo_core.times import Moment, moment
+from recall_echo_core.upkeep import Stats, Verification, stats_of, verified
+from recall_echo_core.usage import Shown, detected
+from recall_echo_core.utility import reward_of
+from recall_echo_core.words import content_words
+
+if TYPE_CHECKING:
+    from recall_echo_core.engine import Engine, Room
+    from recall_echo_core.model import Kind
+    from recall_echo_core.stores.sql import Writer
+
+__all__ = ["Lease", "Memory"]
+
+
+class Lease:
+    """Whether the memory that was opened is still open; shared by its namespaces."""
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release, self.open = release, True
+
+    def end(self) -> None:
+        """Let go of the engine, once."""
+        if self.open:
+            self.open = False
+            self._release()
+
+
+class Memory(Telling):
+    """One namespace that can be asked and told things. Safe from any thread.
+
+    Made by `open_memory`; use it in a `with` block, or call `close()`.
+    """
+
+    def __init__(self, engine: Engine, room: Room, lease: Lease, *, owner: bool = True) -> None:
+        super().__init__(engine, room)
+        self._lease, self._owner, self._closed = lease, owner, False
+
+    # Recall and outcomes
+
+    def recall(
+        self,
+        text: str,
+        k: int = 5,
+        kinds: Collection[Kind] | None = None,
+        *,
+        now: Moment | None = None,
+        record_access: bool = True,
+        run_id: str | None = None,
+    ) -> Recall:
+        """Return the memories that answer a question best, and a receipt.
+
+        Args:
+            text: The question.
+            k: Most hits; raising it adds less relevant ones at the end.
+            kinds: Which of entity, relation and episode to look for; all when `None`.
+            now: The moment to answer at, moved for tests and replays.
+            record_access: Whether being recalled makes the hits hotter; without it there is no
+                receipt and no trace.
+            run_id: The host's run this belongs to, for `feedback_for_run`.
+        """
+        when = self._when() if now is None else _at(moment(now, "now"))
+        run = None if run_id is None else self._run(run_id)
+        found = self._recall(text, k, kinds, when)
+        if not record_access:
+            return found
+        hits: list[tuple[bytes, str, float]] = [
+            (bytes.fromhex(hit.id), hit.kind, hit.score) for hit in found.hits
+        ]
+        served = RecallServed(self._engine.new_id(), when.now, hits, run)
+        self._room.receipts.add(served, content_words(text))
+        self._engine.written(self._room)
+        return msgspec.structs.replace(found, id=served.id.hex())
+
+    def mark_used(
+        self,
+        recall_id: str | None,
+        *,
+        response: str | None = None,
+        used: Collection[str] | None = None,
+        question: str | None = None,
+    ) -> UsageReceipt:
+        """Say which hits of a recall were used, or let it be told from the answer.
+
+        Decided by the first that applies: `used`; citations such as `[M1]` in the response;
+        content words the response shares with a hit but not with the question; else unknown.
+
+        Args:
+            recall_id: `Recall.id`.
+            response: The answer given.
+            used: Ids or aliases; an empty list says that none was used.
+            question: What was asked; needed only where the recall was made by another process.
+
+        Raises:
+            UnknownRecall: no such receipt, or it has expired.
+            NotAllowed: feedback has been given.
+        """
+        recall = self._recall_id(recall_id)
+        asked = self._room.receipts.question(recall)
+        if question is not None:
+            asked = content_words(checked_text(question, "question"))
+        if response is not None:
+            checked_text(response, "response")
+        receipt = self._receipt(recall)
+        usage = detected(self._shown_hits(receipt), used=used, response=response, question=asked)
+
+        def decide(writer: Writer) -> Sequence[Event]:
+            return self._receipt_in(writer, recall).marked(usage.used, usage.method)
+
+        self._append(decide)
+        return UsageReceipt(recall.hex(), tuple(item.hex() for item in usage.used), usage.method)
+
+    def feedback(self, recall_id: str | None, outcome: str | float, *, source: str = "user") -> None:
+        """Say how the turn ended: success, partial, failed, or a number in [0, 1].
+
+        Moves the utility of the hits, never their confidence: used ones towards the outcome,
+        unused ones towards 0.3. Of several verdicts of one source the last counts.
+
+        Raises:
+            UnknownRecall: no such receipt, or it has expired.
+        """
+        recall, reward = self._recall_id(recall_id), reward_of(outcome)
+        judge = checked_name(source, "source")
+
+        def decide(writer: Writer) -> Sequence[Event]:
+            return self._receipt_in(writer, recall).judged(reward, judge)
+
+        self._append(decide)
+
+    def feedback_for_run(self, run_id: str, score: float, *, key: str = "outcome") -> int:
+        """Give every recall of a host's run a verdict; return how many there were.
+
+        Args:
+            run_id: What was given to `recall(run_id=)`.
+            score: In [0, 1]; `True` and `False` count as 1 and 0.
+            key: Names the verdict; a later one of the same key replaces it.
+
+        Raises:
+            UnknownRecall: no recall belongs to the run.
+        """
+        run = self._run(run_id)
+        reward_of(float(score))
+        self._engine.save_receipts(self._room)
+        namespace = self._room.namespace
+        recalls = [
+            stored.event.id.hex()
+            for stored in namespace.log.read(namespace.key, run=run)
+            if isinstance(stored.event, RecallServed)
+        ]
+        if not recalls:
+            raise UnknownRecall(run_id, "no recall belongs to this run")
+        for recall_id in recalls:
+            self.feedback(recall_id, float(score), source=key)
+        return len(recalls)
+
+    # Other moments, other namespaces, the end
+
+    def as_of(self, known_at: Moment, *, valid_at: Moment | None = None) -> PastView:
+        """Return the view of an earlier moment: what was known then, faded to then.
+
+        Args:
+            known_at: Only what was recorded by then is known; a bare date means its end.
+            valid_at: The moment asked about; `known_at` if not given.
+        """
+        self._check_open()
+        known = moment(known_at, "known_at")
+        asked = known if valid_at is None else moment(valid_at, "valid_at")
+        return PastView(self._engine, self._room, known, asked, self._check_open)
+
+    def namespace(self, name: str) -> Memory:
+        """Return another namespace of this store; nothing crosses between them."""
+        self._check_open()
+        return Memory(self._engine, self._engine.room(name), self._lease, owner=False)
+
+    def namespaces(self) -> list[str]:
+        """Return the names of all namespaces of this store, sorted."""
+        self._check_open()
+        return self._engine.log.namespaces()
+
+    def stats(self) -> Stats:
+        """Return how much there is of what, and which model reads it."""
+        self._check_open()
+        return stats_of(self._engine, self._room)
+
+    def verify(self) -> Verification:
+        """Check the log event by event, refold it, and compare what is built from it.
+
+        Reads everything; changes nothing.
+        """
+        self._check_open()
+        return verified(self._engine, self._room)
+
+    def reindex(self) -> None:
+        """Embed every text of this namespace again and rebuild its index on disk."""
+        self._check_open()
+        self._room.indexing.restart()
+        self._room.indexing.flush()
+
+    def flush(self) -> None:
+        """Make receipts durable, embed every text, and bring all vectors to the index on disk."""
+        self._check_open()
+        self._engine.save_receipts(self._room)
+        self._room.indexing.flush()
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files; closing twice is fine.
+
+        Closing a memory that `namespace()` returned closes that one only.
+        """
+        self._closed = True
+        if self._owner:
+            self._lease.end()
+
+    def __enter__(self) -> Memory:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Inside
+
+    def _check_open(self) -> None:
+        if self._closed or not self._lease.open:
+            raise StoreClosed()
+
+    def _recall_id(self, recall_id: str | None) -> bytes:
+        self._check_open()
+        if recall_id is None:  # what recall(record_access=False) leaves
+            raise ValueError("this recall has no receipt, since record_access=False leaves none")
+        return id_of(recall_id, "recall_id")
+
+    def _run(self, run_id: str) -> bytes:
+        self._check_open()
+        return identity(self._room.namespace.key.salt, "run", checked_name(str(run_id), "run_id"))
+
+    def _receipt(self, recall: bytes) -> Receipt:
+        self._engine.save_receipts(self._room)
+        namespace = self._room.namespace
+        about = namespace.log.read(namespace.key, ref=recall)
+        return receipt_of(recall, about, self._engine.now(), self._engine.settings.receipt_days)
+
+    def _receipt_in(self, writer: Writer, recall: bytes) -> Receipt:
+        days = self._engine.settings.receipt_days
+        return receipt_of(recall, writer.about(recall), self._engine.now(), days)
+
+    def _shown_hits(self, receipt: Receipt) -> list[Shown]:
+        """Return the hits of a receipt as they were shown, with their texts of today."""
+        texts = self._room.indexing.texts_of([item for item, _, _ in receipt.served.hits])
+        return [
+            Shown(item, f"M{number}", texts.get(item, ""))
+            for number, (item, _, _) in enumerate(receipt.served.hits, 1)
+        ]
+
+
+def _at(now: int) -> When:
+    return When(now, now)

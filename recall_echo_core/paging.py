@@ -1,0 +1,43 @@
+"""How is a list read in pages that stay right while others write?
+
+A page begins after the last item seen, wherever that stands by now; lists only grow at their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+from recall_echo_core.answer import checked_k
+from recall_echo_core.statements import id_of
+
+__all__ = ["page"]
+
+
+def page(
+    items: Mapping[bytes, object],
+    after: str | None,
+    limit: int,
+    wanted: Callable[[bytes], bool],
+) -> list[bytes]:
+    """Return the next ids of an ordered mapping.
+
+    Args:
+        items: What is listed, in order.
+        after: Id of the last item seen; the first page if `None`.
+        limit: Most ids; raising it makes fewer, longer pages.
+        wanted: Which ids count.
+
+    Raises:
+        ValueError: `after` is not an id of this list, or `limit` is below 1.
+    """
+    most = checked_k(limit, "limit")
+    ids = iter(items)
+    if after is not None:
+        last = id_of(after, "after")
+        if last not in items:
+            raise ValueError(f"after {after!r} is not in this list; start again without it")
+        for id in ids:
+            if id == last:
+                break
+    return list(islice((id for id in ids if wanted(id)), most))

@@ -1,0 +1,163 @@
+"""Which candidates answer a question, and in what order?
+
+Entities and relations score `0.45 similarity + 0.30 hotness + 0.25 utility`, a relation times its
+effective confidence; the best entities are seeds whose neighbours score the seed's score times
+the confidence of the path. An episode is a record of the past: only being recalled makes it hot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from recall_echo_core.fold import Period, effective, period_at
+from recall_echo_core.graph import Activity, Graph
+from recall_echo_core.model import Kind
+from recall_echo_core.paths import Trail, reachable
+from recall_echo_core.scoring import Score, hotness, reached, weighed
+from recall_echo_core.texts import KINDS
+from recall_echo_core.times import days_between
+
+if TYPE_CHECKING:
+    from recall_echo_core.settings import Settings
+
+__all__ = ["Moment", "Ranked", "best", "rank"]
+
+NO_ACTIVITY: Final = Activity()
+DIGITS: Final = 12
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """When a question is asked (`now`) and the moment it is about (`at`)."""
+
+    now: int
+    at: int
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """A candidate with its score; `trail` is the path it was reached by, if it was.
+
+    `period` is the one a relation is believed for at the moment asked about.
+    """
+
+    kind: Kind
+    item: bytes
+    score: Score
+    confidence: float | None = None
+    trail: Trail | None = None
+    period: Period | None = None
+
+
+def rank(
+    graph: Graph,
+    found: Mapping[Kind, Mapping[bytes, float]],
+    when: Moment,
+    settings: Settings,
+    pending: Mapping[bytes, Activity] | None = None,
+) -> list[Ranked]:
+    """Return all candidates, best first; ties go by kind, then by age in the log.
+
+    Args:
+        graph: What is known.
+        found: Similarity of each item found, by kind.
+        when: When the question is asked, and about when.
+        settings: Weights and the reach of the graph.
+        pending: Accesses not yet in the graph.
+    """
+    heat = _Heat(graph, when.now, pending or {})
+    ranked: dict[bytes, Ranked] = {}
+    for kind, similarities in found.items():
+        for item, similarity in similarities.items():
+            candidate = _scored(graph, kind, item, similarity, when, settings, heat)
+            if candidate is not None:
+                ranked[item] = candidate
+    for neighbour in _expanded(graph, ranked.values(), when, settings):
+        known = ranked.get(neighbour.item)
+        if known is None or neighbour.score.value > known.score.value:
+            ranked[neighbour.item] = neighbour
+    return _in_order(graph, ranked.values())
+
+
+def best(ranked: Iterable[Ranked], k: int, kinds: Collection[Kind]) -> list[Ranked]:
+    """Return the first `k` of the wanted kinds."""
+    wanted = [candidate for candidate in ranked if candidate.kind in kinds]
+    return wanted[:k]
+
+
+class _Heat:
+    """Hotness and utility of items, with accesses that are not yet in the graph counted in."""
+
+    def __init__(self, graph: Graph, now: int, pending: Mapping[bytes, Activity]) -> None:
+        self._graph, self._now, self._pending = graph, now, pending
+
+    def utility(self, item: bytes) -> float:
+        return self._graph.activity.get(item, NO_ACTIVITY).utility
+
+    def hotness(self, item: bytes, active_at: int | None) -> float:
+        known = self._graph.activity.get(item, NO_ACTIVITY)
+        waiting = self._pending.get(item, NO_ACTIVITY)
+        moments = [at for at in (active_at, known.at, waiting.at) if at is not None]
+        if not moments:
+            return 0.0
+        return hotness(known.accesses + waiting.accesses, days_between(max(moments), self._now))
+
+
+def _scored(
+    graph: Graph,
+    kind: Kind,
+    item: bytes,
+    similarity: float,
+    when: Moment,
+    settings: Settings,
+    heat: _Heat,
+) -> Ranked | None:
+    confidence: float | None = None
+    active_at: int | None = None
+    period: Period | None = None
+    if kind == "entity":
+        active_at = graph.nodes[item].seen_at
+    elif kind == "relation":
+        mark = graph.relations[item]
+        period = period_at(mark.group.values[mark.object], when.at)
+        if period is None:
+            return None  # it does not hold at the moment asked about
+        active_at = period.observed_at
+        confidence = effective(period, when.now, graph.folding, mark.group.key)
+    score = weighed(
+        similarity,
+        heat.hotness(item, active_at),
+        heat.utility(item),
+        settings.weights,
+        confidence,
+    )
+    return Ranked(kind, item, score, confidence, period=period)
+
+
+def _expanded(
+    graph: Graph, ranked: Iterable[Ranked], when: Moment, settings: Settings
+) -> list[Ranked]:
+    seeds = [entity for entity in _in_order(graph, ranked) if entity.kind == "entity"]
+    found: list[Ranked] = []
+    for seed in seeds[: settings.seeds]:
+        trails = reachable(
+            seed.item,
+            lambda id: graph.edges(id, when.now, when.at, settings.min_confidence),
+            lambda id: graph.nodes[id].name,
+            settings.depth,
+        )
+        for item, trail in trails.items():
+            if trail.edges:
+                score = reached(seed.score.value, trail.confidence)
+                found.append(Ranked("entity", item, score, trail.confidence, trail))
+    return found
+
+
+def _in_order(graph: Graph, ranked: Iterable[Ranked]) -> list[Ranked]:
+    def key(candidate: Ranked) -> tuple[float, int, int, bytes]:
+        position = graph.text_position(candidate.item) or 0
+        value = round(candidate.score.value, DIGITS)
+        return -value, KINDS.index(candidate.kind), position, candidate.item
+
+    return sorted(ranked, key=key)

@@ -1,0 +1,64 @@
+"""What was recalled and is not yet in the log?
+
+Receipts are written behind the turn: they wait here until something makes them durable. What the
+question said is kept in memory only, for as long as the answer may still have to be told from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from recall_echo_core.graph import Activity
+
+if TYPE_CHECKING:
+    from recall_echo_core.events import RecallServed
+
+__all__ = ["Receipts"]
+
+QUESTIONS_KEPT: Final = 1_000
+
+
+class Receipts:
+    """The waiting receipts of one namespace. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self.saving = threading.Lock()  # held while waiting receipts go to the log
+        self._lock = threading.Lock()
+        self._waiting: dict[bytes, RecallServed] = {}
+        self._questions: OrderedDict[bytes, frozenset[str]] = OrderedDict()
+
+    def add(self, served: RecallServed, question: frozenset[str]) -> None:
+        """Let a receipt wait, and remember the content words of its question."""
+        with self._lock:
+            self._waiting[served.id] = served
+            self._questions[served.id] = question
+            while len(self._questions) > QUESTIONS_KEPT:
+                self._questions.popitem(last=False)
+
+    def question(self, recall: bytes) -> frozenset[str] | None:
+        """Return the content words of a question asked lately in this process."""
+        with self._lock:
+            return self._questions.get(recall)
+
+    def waiting(self) -> list[RecallServed]:
+        """Return the receipts that are not in the log yet, oldest first."""
+        with self._lock:
+            return list(self._waiting.values())
+
+    def written(self, receipts: list[RecallServed]) -> None:
+        """Let go of receipts that are in the log now."""
+        with self._lock:
+            for receipt in receipts:
+                self._waiting.pop(receipt.id, None)
+
+    def accesses(self) -> dict[bytes, Activity]:
+        """Return the accesses of each item that are not in the graph yet."""
+        found: dict[bytes, Activity] = {}
+        for receipt in self.waiting():
+            for item, _, _ in receipt.hits:
+                activity = found.setdefault(item, Activity())
+                activity.accesses += 1
+                activity.at = receipt.at if activity.at is None else max(activity.at, receipt.at)
+        return found

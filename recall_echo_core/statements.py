@@ -1,0 +1,189 @@
+"""How does what somebody says become an event?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from recall_echo_core.confidence import CONTEXTS, Context, checked_weight
+from recall_echo_core.events import EpisodeRecorded, EvidenceObserved, RelationEnded, type_key
+from recall_echo_core.metadata import packed
+from recall_echo_core.model import Entity, EntityLike, Statement
+from recall_echo_core.names import checked_name, checked_text, identity, normalised
+from recall_echo_core.times import Moment, moment
+
+__all__ = ["Message", "Speaker", "bounds", "context_of", "id_of", "weight_of"]
+
+Message: TypeAlias = Mapping[str, Any]
+MESSAGE_KEYS: Final = ("role", "content", "name", "time", "id", "metadata")
+
+
+class Speaker:
+    """Turns statements and messages of one namespace into events, at one moment.
+
+    Args:
+        salt: Of the namespace.
+        now: When it is said, unless the statement says otherwise.
+        new_id: Makes a fresh random id.
+    """
+
+    def __init__(self, salt: bytes, now: int, new_id: Callable[[], bytes]) -> None:
+        self._salt, self._now, self._new_id = salt, now, new_id
+
+    def entity(self, entity: EntityLike, what: str) -> tuple[bytes, str]:
+        """Return id and name of an entity given by name or as a value of this namespace."""
+        if isinstance(entity, Entity):
+            id = self.entity_id(entity.name, entity.key)
+            if id.hex() != entity.id:
+                raise ValueError(
+                    f"{what} {entity.name!r} belongs to another namespace; give its name, or the"
+                    " value that get() returns here"
+                )
+            return id, entity.name
+        name = checked_name(entity, what)
+        return self.entity_id(name, None), name
+
+    def entity_id(self, name: str, key: str | None) -> bytes:
+        """Return the id of the entity of this name."""
+        return identity(self._salt, "entity", normalised(name), key or "")
+
+    def evidence(self, said: Statement) -> EvidenceObserved:
+        """Return the event of a statement.
+
+        Raises:
+            TypeError: a name is not text, or a time is not a time.
+            ValueError: anything else that cannot be recorded as it is.
+        """
+        subject, subject_name = self.entity(said.subject, "subject")
+        object, object_name = self.entity(said.object, "object")
+        relation_type = checked_name(said.type, "relation type")
+        start, end = bounds(said.valid_from, said.valid_until)
+        triple = (subject.hex(), type_key(relation_type), object.hex(), "+-"[not said.supports])
+        return EvidenceObserved(
+            id=self._statement_id(said, triple),
+            subject=subject,
+            subject_name=subject_name,
+            type=relation_type,
+            object=object,
+            object_name=object_name,
+            observed_at=self._moment(said.observed_at, "observed_at"),
+            supports=said.supports,
+            establishes=said.supports and said.establishes,
+            weight=weight_of(said.weight),
+            context=context_of(said.context),
+            source=checked_name(said.source, "source"),
+            valid_from=start,
+            valid_until=end,
+            episode=None if said.episode_id is None else id_of(said.episode_id, "episode_id"),
+            metadata=packed(said.metadata),
+        )
+
+    def ended(
+        self, subject: EntityLike, type: str, object: EntityLike, at: int, said: EvidenceObserved
+    ) -> RelationEnded:
+        """Return the event of a relation that ended when another began."""
+        subject_id, subject_name = self.entity(subject, "subject")
+        object_id, object_name = self.entity(object, "the old value")
+        return RelationEnded(
+            id=identity(self._salt, "ended by", said.id.hex()),
+            subject=subject_id,
+            subject_name=subject_name,
+            type=checked_name(type, "relation type"),
+            object=object_id,
+            object_name=object_name,
+            observed_at=said.observed_at,
+            at=at,
+            context=said.context,
+            source=said.source,
+        )
+
+    def episode(self, message: Message, number: int, session: str | None) -> EpisodeRecorded:
+        """Return the event of a message; `number` names it in errors.
+
+        Raises:
+            TypeError, ValueError: the message, named by its number, cannot be recorded.
+        """
+        where = f"message {number}"
+        if not isinstance(message, Mapping):
+            raise TypeError(
+                f"{where} must be a mapping with role and content, not {_type(message)}"
+            )
+        unknown = [key for key in message if key not in MESSAGE_KEYS]
+        if unknown:
+            raise ValueError(
+                f"{where} has the key {unknown[0]!r}; known: {', '.join(MESSAGE_KEYS)}"
+                " (anything else goes under metadata)"
+            )
+        content = checked_text(message.get("content"), f"content of {where}")
+        if not content.strip():
+            raise ValueError(f"{where} has no content; leave it out")
+        name = message.get("name")
+        return EpisodeRecorded(
+            id=self._episode_id(message.get("id"), session, where),
+            content=content,
+            time=self._moment(message.get("time"), f"time of {where}"),
+            role=checked_name(message.get("role", "user"), f"role of {where}"),
+            name=None if name is None else checked_name(name, f"name of {where}"),
+            session=session,
+            metadata=packed(message.get("metadata")),
+        )
+
+    def _episode_id(self, given: object, session: str | None, where: str) -> bytes:
+        if given is None:
+            return self._new_id()
+        if isinstance(given, int) and not isinstance(given, bool):
+            given = str(given)
+        return identity(self._salt, "episode", session or "", checked_name(given, f"id of {where}"))
+
+    def _statement_id(self, said: Statement, triple: Sequence[str]) -> bytes:
+        if said.statement_id is not None:
+            name = checked_name(said.statement_id, "statement_id")
+            return identity(self._salt, "statement", name, *triple)
+        if said.episode_id is not None:
+            return identity(self._salt, "said in", said.episode_id.lower(), *triple)
+        return self._new_id()
+
+    def _moment(self, value: Moment | None, what: str) -> int:
+        return self._now if value is None else moment(value, what)
+
+
+def bounds(start: Moment | None, end: Moment | None) -> tuple[int | None, int | None]:
+    """Return the bounds of a period; a bare date is inside it, as first or last day.
+
+    Raises:
+        ValueError: it ends before it begins.
+    """
+    first = None if start is None else moment(start, "valid_from", day="start")
+    last = None if end is None else moment(end, "valid_until", day="end")
+    if first is not None and last is not None and last <= first:
+        raise ValueError(f"valid_until {end} must be later than valid_from {start}")
+    return first, last
+
+
+def weight_of(weight: object) -> float:
+    """Return a weight in (0, 1], or say what is wrong with it."""
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+        raise TypeError(f"weight must be a number in (0, 1], not {_type(weight)}")
+    return checked_weight(float(weight))
+
+
+def context_of(context: str) -> Context:
+    """Return a context, or say which there are."""
+    if context not in CONTEXTS:
+        raise ValueError(f"context must be one of {', '.join(CONTEXTS)}, not {context!r}")
+    return cast("Context", context)
+
+
+def id_of(text: object, what: str) -> bytes:
+    """Return the bytes of an id as this package shows it, or say that it is not one."""
+    try:
+        id = bytes.fromhex(text)  # type: ignore[arg-type]  # anything else raises TypeError
+    except (TypeError, ValueError):
+        id = b""
+    if len(id) != 16:
+        raise ValueError(f"{what} {text!r:.60} is not an id; ids are 32 hexadecimal digits")
+    return id
+
+
+def _type(value: object) -> str:
+    return type(value).__name__

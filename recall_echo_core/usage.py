@@ -1,0 +1,105 @@
+"""Which of the recalled memories did an answer use?
+
+Decided in this order, and the decision says by which: ids the caller names, citations such as
+`[M1]` in the answer, content words the answer shares with a memory but not with the question;
+otherwise it is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from recall_echo_core.words import content_words
+
+__all__ = ["OVERLAP_SHARE", "Shown", "Usage", "UsageMethod", "detected"]
+
+UsageMethod: TypeAlias = Literal["ids", "citations", "overlap", "unknown"]
+
+# Share of a memory's own content words that must return in the answer. Raising it calls fewer
+# memories used. One word of five is what a short relation keeps when only its object is repeated.
+OVERLAP_SHARE: Final = 0.2
+_CITATION: Final = re.compile(r"\[\s*(M\d+(?:\s*[,;]\s*M?\d+)*)\s*\]", re.IGNORECASE)
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A memory as it was shown: its id, its alias in the receipt, its text."""
+
+    id: bytes
+    alias: str
+    text: str
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """The ids of the memories used, in the order shown, and how that was decided."""
+
+    used: tuple[bytes, ...]
+    method: UsageMethod
+
+
+def detected(
+    shown: Sequence[Shown],
+    *,
+    used: Iterable[str] | None = None,
+    response: str | None = None,
+    question: Collection[str] | None = None,
+) -> Usage:
+    """Return which memories an answer used.
+
+    Args:
+        shown: The memories of the receipt.
+        used: Ids or aliases the caller names; an empty list says that none was used.
+        response: The answer.
+        question: Content words of the question; without them overlap cannot be told from
+            repeating the question, and is not tried.
+
+    Raises:
+        ValueError: `used` names a memory that is not in the receipt.
+    """
+    if used is not None:
+        return Usage(_named(shown, used), "ids")
+    if response is not None:
+        cited = _cited(shown, response)
+        if cited:
+            return Usage(cited, "citations")
+        if question is not None:
+            words = content_words(response, without=question)
+            if words:
+                return Usage(_overlapping(shown, words, question), "overlap")
+    return Usage((), "unknown")
+
+
+def _named(shown: Sequence[Shown], used: Iterable[str]) -> tuple[bytes, ...]:
+    if isinstance(used, str):
+        raise ValueError(f"used must be a list of ids, not one text; write used=[{used!r}]")
+    by_name = {hit.id.hex(): hit.id for hit in shown} | {hit.alias: hit.id for hit in shown}
+    wanted = list(used)
+    for name in wanted:
+        if name not in by_name:
+            aliases = ", ".join(hit.alias for hit in shown) or "none"
+            raise ValueError(f"{name!r} is not in this recall; it showed {aliases}")
+    named = {by_name[name] for name in wanted}
+    return tuple(hit.id for hit in shown if hit.id in named)
+
+
+def _cited(shown: Sequence[Shown], response: str) -> tuple[bytes, ...]:
+    numbers = {
+        int(number)
+        for group in _CITATION.findall(response)
+        for number in re.findall(r"\d{1,9}", group)
+    }
+    return tuple(hit.id for hit in shown if int(hit.alias[1:]) in numbers)
+
+
+def _overlapping(
+    shown: Sequence[Shown], words: Collection[str], question: Collection[str]
+) -> tuple[bytes, ...]:
+    used: list[bytes] = []
+    for hit in shown:
+        own = content_words(hit.text, without=question)
+        if own and len(own & frozenset(words)) >= OVERLAP_SHARE * len(own):
+            used.append(hit.id)
+    return tuple(used)
