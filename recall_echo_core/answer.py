@@ -6,25 +6,21 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from recall_echo_core.graph import Activity, Graph
+from recall_echo_core.graph import Graph
 from recall_echo_core.indexing import Found
-from recall_echo_core.model import Entity, Episode, Kind, Relation
-from recall_echo_core.portray import (
-    detail_positions,
-    entity_of,
-    episode_of,
-    path_of,
-    relation_of,
-)
-from recall_echo_core.recall import Moment, Ranked, best, rank
+from recall_echo_core.portray import detail_positions, entity_of, episode_of, path_of, relation_of
+from recall_echo_core.recall import Ranked, When, best, rank
 from recall_echo_core.recalled import Hit
+from recall_echo_core.texts import Kind
 
 if TYPE_CHECKING:
+    from recall_echo_core.model import Entity, Episode, Relation
+    from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
     from recall_echo_core.settings import Settings
     from recall_echo_core.stores.sql import NamespaceKey, SqlLog
 
-__all__ = ["Answering", "checked_k", "checked_kinds"]
+__all__ = ["Answering"]
 
 LEAST: Final = 50
 WIDER: Final = 4
@@ -56,7 +52,7 @@ class Answering:
         *,
         k: int,
         kinds: Collection[Kind],
-        when: Moment,
+        when: When,
         pending: Mapping[bytes, Activity],
     ) -> list[Hit]:
         """Return the best `k` hits of some kinds."""
@@ -115,21 +111,3 @@ def _current(graph: Graph, found: Found) -> dict[bytes, float]:
         for item, (position, similarity) in found.items()
         if graph.text_position(item) == position
     }
-
-
-def checked_k(k: object, name: str = "k") -> int:
-    """Return how many are wanted, or say what is wrong with it."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {k!r}")
-    return k
-
-
-def checked_kinds(kinds: object, known: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    """Return the kinds wanted, all of them for `None`, or say which there are."""
-    if kinds is None:
-        return known
-    wanted = {kinds} if isinstance(kinds, str) else set(kinds)  # type: ignore[call-overload]
-    unknown = wanted - set(known)
-    if unknown or not wanted:
-        raise ValueError(f"kinds must be some of {', '.join(known)}, not {kinds!r}")
-    return tuple(kind for kind in known if kind in wanted)

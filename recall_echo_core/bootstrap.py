@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from recall_echo_core.arguments import checked_name
 from recall_echo_core.engine import Engine, Room
 from recall_echo_core.errors import StoreError
 from recall_echo_core.indexing import Indexing
 from recall_echo_core.memory import Lease, Memory
-from recall_echo_core.names import checked_name
 from recall_echo_core.namespace import Namespace
 from recall_echo_core.ports import Embedder, VectorFolder
 from recall_echo_core.receipts import Receipts

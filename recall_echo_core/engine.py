@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from recall_echo_core.arguments import checked_name
 from recall_echo_core.background import Background
 from recall_echo_core.errors import StoreClosed
 from recall_echo_core.events import SettingsChanged
 from recall_echo_core.indexing import Indexing
-from recall_echo_core.names import checked_name
 from recall_echo_core.namespace import Namespace
 from recall_echo_core.receipts import Receipts
 from recall_echo_core.times import Clock, moment

@@ -94,10 +94,7 @@ def order(observation: Observation) -> OrderKey:
     Of what was observed at the same moment, ends come before beginnings, and statements that a
     relation holds before other evidence about it.
     """
-    if isinstance(observation, RelationEnded):
-        rank = 0
-    else:
-        rank = 1 if observation.establishes else 2
+    rank = 0 if isinstance(observation, RelationEnded) else 1 if observation.establishes else 2
     return observation.observed_at, rank, observation.id
 
 

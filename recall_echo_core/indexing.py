@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final
 from recall_echo_core.chunks import chunked
 from recall_echo_core.errors import StoreBusy, StoreError
 from recall_echo_core.events import EpisodeRecorded
-from recall_echo_core.model import Kind, sentence, spoken, titled
-from recall_echo_core.texts import KINDS, TextKey, parse_key
+from recall_echo_core.model import sentence, spoken, titled
+from recall_echo_core.texts import KINDS, Kind, TextKey, parse_key
 
 if TYPE_CHECKING:
     from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import Embedder, VectorFolder, VectorIndex, Vectors
     from recall_echo_core.stores.embeddings import Embeddings
-    from recall_echo_core.stores.exact import ExactIndex
 
 __all__ = ["Found", "Indexing", "best_chunks"]
 
@@ -51,7 +50,7 @@ class Indexing:
         namespace: Namespace,
         embeddings: Embeddings,
         embedder: Embedder,
-        exact: Callable[[], ExactIndex],
+        exact: Callable[[], VectorIndex],
         open_folder: Callable[[bool], VectorFolder | None],
         batch: int,
     ) -> None:
@@ -60,7 +59,7 @@ class Indexing:
         self._lock = threading.RLock()
         self._pending: list[TextKey] | None = None
         self._reached = 0
-        self._newest: dict[Kind, ExactIndex] = {}
+        self._newest: dict[Kind, VectorIndex] = {}
         self._folder: VectorFolder | None = None
 
     def catch_up(self) -> None:
@@ -95,7 +94,7 @@ class Indexing:
                 pairs = pairs + older
         return best_chunks(pairs), more
 
-    def everything(self, kind: Kind, accept: Callable[[bytes, int], bool]) -> ExactIndex:
+    def everything(self, kind: Kind, accept: Callable[[bytes, int], bool]) -> VectorIndex:
         """Return an exact index of all vectors, of whatever version, that `accept` takes."""
         index = self._exact()
         for keys, vectors in self._embeddings.load(kind):

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from recall_echo_core.arguments import checked_name, checked_text, id_of
 from recall_echo_core.errors import StoreClosed, UnknownRecall
 from recall_echo_core.events import Event, RecallServed
-from recall_echo_core.names import checked_name, checked_text, identity
+from recall_echo_core.names import identity
 from recall_echo_core.outcomes import Receipt, receipt_of
 from recall_echo_core.past import PastView
-from recall_echo_core.recall import Moment as When
+from recall_echo_core.recall import When
 from recall_echo_core.recalled import Recall, UsageReceipt
-from recall_echo_core.statements import id_of
 from recall_echo_core.telling import Telling
 from recall_echo_core.times import Moment, moment
 from recall_echo_core.upkeep import Stats, Verification, stats_of, verified
@@ -29,8 +29,8 @@ from recall_echo_core.words import content_words
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
-    from recall_echo_core.model import Kind
     from recall_echo_core.stores.sql import Writer
+    from recall_echo_core.texts import Kind
 
 __all__ = ["Lease", "Memory"]
 
@@ -132,7 +132,9 @@ class Memory(Telling):
         self._append(decide)
         return UsageReceipt(recall.hex(), tuple(item.hex() for item in usage.used), usage.method)
 
-    def feedback(self, recall_id: str | None, outcome: str | float, *, source: str = "user") -> None:
+    def feedback(
+        self, recall_id: str | None, outcome: str | float, *, source: str = "user"
+    ) -> None:
         """Say how the turn ended: success, partial, failed, or a number in [0, 1].
 
         Moves the utility of the hits, never their confidence: used ones towards the outcome,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, Final
 
-from recall_echo_core.names import checked_text
+from recall_echo_core.arguments import checked_text
 
 __all__ = ["packed", "unpacked"]
 

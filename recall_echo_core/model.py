@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,6 @@ __all__ = [
     "Entity",
     "EntityLike",
     "Episode",
-    "Kind",
     "Path",
     "Reach",
     "Relation",
@@ -27,8 +26,6 @@ __all__ = [
     "spoken",
     "titled",
 ]
-
-Kind: TypeAlias = Literal["entity", "relation", "episode"]
 
 
 class Entity(msgspec.Struct, frozen=True):

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from recall_echo_core.answer import checked_k
-from recall_echo_core.statements import id_of
+from recall_echo_core.arguments import checked_count, id_of
 
 __all__ = ["page"]
 
@@ -31,7 +30,7 @@ def page(
     Raises:
         ValueError: `after` is not an id of this list, or `limit` is below 1.
     """
-    most = checked_k(limit, "limit")
+    most = checked_count(limit, "limit")
     ids = iter(items)
     if after is not None:
         last = id_of(after, "after")

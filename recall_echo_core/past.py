@@ -15,15 +15,14 @@ from recall_echo_core.events import SETTINGS_REF
 from recall_echo_core.graph import Graph
 from recall_echo_core.indexing import Found, best_chunks
 from recall_echo_core.namespace import LogLoader, replayed
-from recall_echo_core.recall import Moment as When
+from recall_echo_core.recall import When
 from recall_echo_core.times import to_datetime
 from recall_echo_core.view import View
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
-    from recall_echo_core.model import Kind
-    from recall_echo_core.ports import Vectors
-    from recall_echo_core.stores.exact import ExactIndex
+    from recall_echo_core.ports import VectorIndex, Vectors
+    from recall_echo_core.texts import Kind
 
 __all__ = ["PastView"]
 
@@ -51,7 +50,7 @@ class PastView(View):
         self._known, self._asked = known_at, valid_at
         self._still_open = check_open
         self._graph: Graph | None = None
-        self._indexes: dict[Kind, ExactIndex] = {}
+        self._indexes: dict[Kind, VectorIndex] = {}
 
     @property
     def known_at(self) -> datetime:

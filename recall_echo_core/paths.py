@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
-from recall_echo_core.graph import Edge
+from recall_echo_core.picture import Edge
 
 __all__ = ["Trail", "reachable", "separate_trails"]
 

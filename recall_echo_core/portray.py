@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from recall_echo_core.events import EntityDescribed, EpisodeRecorded, Stored
-from recall_echo_core.graph import Activity, Graph, Group
 from recall_echo_core.metadata import unpacked
 from recall_echo_core.model import Entity, Episode, Path, Relation
 from recall_echo_core.names import identity
+from recall_echo_core.picture import Activity, Group
 from recall_echo_core.times import to_datetime
 
 if TYPE_CHECKING:
     from recall_echo_core.fold import Period
+    from recall_echo_core.graph import Graph
     from recall_echo_core.paths import Trail
 
 __all__ = ["detail_positions", "entity_of", "episode_of", "path_of", "relation_of"]

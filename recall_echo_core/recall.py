@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from recall_echo_core.fold import Period, effective, period_at
-from recall_echo_core.graph import Activity, Graph
-from recall_echo_core.model import Kind
 from recall_echo_core.paths import Trail, reachable
+from recall_echo_core.picture import Activity
 from recall_echo_core.scoring import Score, hotness, reached, weighed
-from recall_echo_core.texts import KINDS
+from recall_echo_core.texts import KINDS, Kind
 from recall_echo_core.times import days_between
 
 if TYPE_CHECKING:
+    from recall_echo_core.graph import Graph
     from recall_echo_core.settings import Settings
 
-__all__ = ["Moment", "Ranked", "best", "rank"]
+__all__ = ["Ranked", "When", "best", "rank"]
 
 NO_ACTIVITY: Final = Activity()
 DIGITS: Final = 12
 
 
-class Moment(msgspec.Struct, frozen=True):
+class When(msgspec.Struct, frozen=True):
     """When a question is asked (`now`) and the moment it is about (`at`)."""
 
     now: int
@@ -53,7 +53,7 @@ class Ranked(msgspec.Struct, frozen=True):
 def rank(
     graph: Graph,
     found: Mapping[Kind, Mapping[bytes, float]],
-    when: Moment,
+    when: When,
     settings: Settings,
     pending: Mapping[bytes, Activity] | None = None,
 ) -> list[Ranked]:
@@ -109,7 +109,7 @@ def _scored(
     kind: Kind,
     item: bytes,
     similarity: float,
-    when: Moment,
+    when: When,
     settings: Settings,
     heat: _Heat,
 ) -> Ranked | None:
@@ -136,7 +136,7 @@ def _scored(
 
 
 def _expanded(
-    graph: Graph, ranked: Iterable[Ranked], when: Moment, settings: Settings
+    graph: Graph, ranked: Iterable[Ranked], when: When, settings: Settings
 ) -> list[Ranked]:
     seeds = [entity for entity in _in_order(graph, ranked) if entity.kind == "entity"]
     found: list[Ranked] = []

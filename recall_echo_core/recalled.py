@@ -7,8 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from recall_echo_core.model import Entity, Episode, Kind, Path, Relation
+from recall_echo_core.model import Entity, Episode, Path, Relation
 from recall_echo_core.render import fenced, line
+from recall_echo_core.texts import Kind
 from recall_echo_core.usage import UsageMethod
 
 __all__ = ["Hit", "Recall", "UsageReceipt"]

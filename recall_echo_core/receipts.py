@@ -10,10 +10,11 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from recall_echo_core.graph import Activity
-
 if TYPE_CHECKING:
     from recall_echo_core.events import RecallServed
+
+    pass
+from recall_echo_core.picture import Activity
 
 __all__ = ["Receipts"]
 

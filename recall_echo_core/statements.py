@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
-from recall_echo_core.confidence import CONTEXTS, Context, checked_weight
+from recall_echo_core.arguments import (
+    bounds,
+    checked_name,
+    checked_text,
+    context_of,
+    id_of,
+    weight_of,
+)
 from recall_echo_core.events import EpisodeRecorded, EvidenceObserved, RelationEnded, type_key
 from recall_echo_core.metadata import packed
 from recall_echo_core.model import Entity, EntityLike, Statement
-from recall_echo_core.names import checked_name, checked_text, identity, normalised
+from recall_echo_core.names import identity, normalised
 from recall_echo_core.times import Moment, moment
 
-__all__ = ["Message", "Speaker", "bounds", "context_of", "id_of", "weight_of"]
+__all__ = ["Message", "Speaker"]
 
 Message: TypeAlias = Mapping[str, Any]
 MESSAGE_KEYS: Final = ("role", "content", "name", "time", "id", "metadata")
@@ -145,44 +152,6 @@ class Speaker:
 
     def _moment(self, value: Moment | None, what: str) -> int:
         return self._now if value is None else moment(value, what)
-
-
-def bounds(start: Moment | None, end: Moment | None) -> tuple[int | None, int | None]:
-    """Return the bounds of a period; a bare date is inside it, as first or last day.
-
-    Raises:
-        ValueError: it ends before it begins.
-    """
-    first = None if start is None else moment(start, "valid_from", day="start")
-    last = None if end is None else moment(end, "valid_until", day="end")
-    if first is not None and last is not None and last <= first:
-        raise ValueError(f"valid_until {end} must be later than valid_from {start}")
-    return first, last
-
-
-def weight_of(weight: object) -> float:
-    """Return a weight in (0, 1], or say what is wrong with it."""
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-        raise TypeError(f"weight must be a number in (0, 1], not {_type(weight)}")
-    return checked_weight(float(weight))
-
-
-def context_of(context: str) -> Context:
-    """Return a context, or say which there are."""
-    if context not in CONTEXTS:
-        raise ValueError(f"context must be one of {', '.join(CONTEXTS)}, not {context!r}")
-    return cast("Context", context)
-
-
-def id_of(text: object, what: str) -> bytes:
-    """Return the bytes of an id as this package shows it, or say that it is not one."""
-    try:
-        id = bytes.fromhex(text)  # type: ignore[arg-type]  # anything else raises TypeError
-    except (TypeError, ValueError):
-        id = b""
-    if len(id) != 16:
-        raise ValueError(f"{what} {text!r:.60} is not an id; ids are 32 hexadecimal digits")
-    return id
 
 
 def _type(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import msgspec
 
+from recall_echo_core.arguments import checked_name, checked_text, id_of
 from recall_echo_core.errors import UnknownEvidence, UnknownRelation
 from recall_echo_core.events import (
     EntityDescribed,
@@ -24,9 +25,8 @@ from recall_echo_core.events import (
 from recall_echo_core.fold import period_at
 from recall_echo_core.metadata import packed
 from recall_echo_core.model import Entity, EntityLike, Relation, Statement
-from recall_echo_core.names import checked_name, checked_text
 from recall_echo_core.portray import relation_of
-from recall_echo_core.statements import Message, Speaker, id_of
+from recall_echo_core.statements import Message, Speaker
 from recall_echo_core.times import Moment, moment
 from recall_echo_core.view import View
 

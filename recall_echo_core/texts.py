@@ -6,14 +6,13 @@ vectors, and the old ones still answer questions about the past.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from recall_echo_core.model import Kind
+__all__ = ["KINDS", "Kind", "TextKey", "parse_key", "vector_key"]
 
-__all__ = ["KINDS", "TextKey", "parse_key", "vector_key"]
-
+Kind: TypeAlias = Literal["entity", "relation", "episode"]
 KINDS: Final[tuple[Kind, ...]] = ("entity", "relation", "episode")
 
 

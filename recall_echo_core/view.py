@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from recall_echo_core.answer import Answering, checked_k, checked_kinds
+from recall_echo_core.answer import Answering
+from recall_echo_core.arguments import checked_count, checked_kinds, checked_name, checked_text
 from recall_echo_core.confidence import rivals_share
 from recall_echo_core.errors import UnknownEntity, UnknownRelation
 from recall_echo_core.events import EvidenceRetracted, Stored, type_key
 from recall_echo_core.explain import Explanation, account
 from recall_echo_core.fold import Step, folded, period_at, standing
-from recall_echo_core.model import Belief, Entity, EntityLike, Episode, Kind, Path, Reach, Relation
-from recall_echo_core.names import checked_name, checked_text, normalised
+from recall_echo_core.model import Belief, Entity, EntityLike, Episode, Path, Reach, Relation
+from recall_echo_core.names import normalised
 from recall_echo_core.namespace import evidence_about
 from recall_echo_core.paging import page
 from recall_echo_core.paths import reachable, separate_trails
 from recall_echo_core.portray import detail_positions, entity_of, episode_of, path_of, relation_of
-from recall_echo_core.recall import Moment as When
+from recall_echo_core.recall import When
 from recall_echo_core.recalled import Recall
 from recall_echo_core.statements import Speaker
-from recall_echo_core.texts import KINDS
 from recall_echo_core.times import to_datetime
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from recall_echo_core.graph import Graph
     from recall_echo_core.indexing import Found
     from recall_echo_core.ports import Vectors
+    from recall_echo_core.texts import Kind
 
 __all__ = ["View"]
 
@@ -89,8 +90,8 @@ class View:
         question = checked_text(text, "the question")
         if not question.strip():
             raise ValueError("the question is empty; say what to look for")
-        wanted = checked_kinds(kinds, KINDS)
-        most = checked_k(k)
+        wanted = checked_kinds(kinds)
+        most = checked_count(k, "k")
         self._check_open()
         self._room.indexing.catch_up()
         namespace = self._room.namespace
@@ -182,7 +183,7 @@ class View:
         Raises:
             UnknownEntity: `start` is not known.
         """
-        most = checked_k(depth, "depth")
+        most = checked_count(depth, "depth")
         when, least = self._when(), self._engine.settings.min_confidence
         with self._known_entity(start) as (graph, id):
             trails = reachable(
@@ -209,7 +210,7 @@ class View:
         Raises:
             UnknownEntity: one of the two is not known.
         """
-        depth, limit = checked_k(depth, "depth"), checked_k(limit, "limit")
+        depth, limit = checked_count(depth, "depth"), checked_count(limit, "limit")
         when, least = self._when(), self._engine.settings.min_confidence
         with self._known_entity(start) as (graph, id):
             target = self._id_in(graph, end, "end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import msgspec
@@ -83,7 +84,7 @@ def test_the_same_statement_counts_once(body, data) -> None:
 def test_periods_of_one_relation_never_overlap(body) -> None:
     """Whatever is stated, no moment lies in two periods of one relation."""
     for periods in folded(standing(body), SINGLE).values():
-        for earlier, later in zip(periods, periods[1:], strict=False):
+        for earlier, later in itertools.pairwise(periods):
             assert earlier.valid_until is not None
             assert later.valid_from is not None
             assert earlier.valid_until <= later.valid_from

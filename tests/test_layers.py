@@ -23,19 +23,22 @@ CORE, ADAPTERS = "recall_echo_core", "recall_echo_adapters"
 
 # From the ground up. A module may be listed before it is written.
 STOREYS: list[set[str]] = [
-    {"confidence", "utility", "scoring", "errors", "names", "times", "words"},
-    {"metadata", "model", "settings"},
-    {"events", "texts"},
-    {"fold", "ports"},
-    {"graph", "chunks"},
+    {"confidence", "utility", "scoring", "errors", "names", "times", "texts", "chunks"},
+    {"arguments", "words", "settings"},
+    {"metadata", "events", "model"},
+    {"fold", "ports", "render", "usage"},
+    {"picture"},
+    {"graph"},
     {"paths"},
-    {"recall", "usage", "explain", "render"}
+    {"recall", "explain", "portray", "statements", "outcomes", "paging", "receipts"}
     | {"stores.vectors", "stores.exact", "stores.chroma", "stores.fastembed", "stores.callable"}
     | {"stores.hnsw_files", "stores.view_folder", "stores.minilm"}
     | {"stores.schema", "stores.sql", "stores.embeddings", "stores.snapshots"},
-    {"receipts", "indexing", "recalled"},
-    {"namespace"},
+    {"namespace", "recalled", "same_model", "background"},
+    {"indexing"},
+    {"answer", "engine"},
     {"view"},
+    {"past", "telling", "upkeep"},
     {"memory"},
     {"bootstrap"},
     {"testing", "cli"},
@@ -44,7 +47,6 @@ STOREY = {name: number for number, names in enumerate(STOREYS) for name in names
 
 # Who may look sideways, at whom. There must be no circle in it.
 SAME_STOREY: dict[str, set[str]] = {
-    "words": {"names"},
     "stores.exact": {"stores.vectors"},
     "stores.chroma": {"stores.exact", "stores.hnsw_files", "stores.vectors", "stores.view_folder"},
     "stores.fastembed": {"stores.minilm"},
@@ -62,7 +64,7 @@ ROOMS: dict[str, set[str]] = {
     "fastembed": {f"{CORE}.stores.fastembed"},
     "tokenizers": {f"{CORE}.stores.fastembed"},
     "scipy": {f"{CORE}.confidence"},
-    "regex": {f"{CORE}.words", f"{CORE}.chunks", f"{CORE}.render"},
+    "regex": {f"{CORE}.words", f"{CORE}.chunks"},
     "filelock": {f"{CORE}.stores.view_folder"},
     "rich": {f"{CORE}.cli"},
     "typer": {f"{CORE}.cli"},
