@@ -279,7 +279,7 @@ FAULTS = {
     "up": ("core/model.py", f"from {CORE}.graph import G", upward_imports, "above"),
     "up, types only": (
         "core/model.py",
-        f"if TYPE_CHECKING:\n    from {CORE} import events as e, graph",
+        f"if TYPE_CHECKING:\n    from {CORE} import graph as g, view",
         upward_imports,
         "above",
     ),
