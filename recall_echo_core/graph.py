@@ -170,21 +170,18 @@ class Graph:
         fresh: dict[GroupKey, list[tuple[int, Observation]]],
         load: Loader,
     ) -> None:
-        types_of: dict[bytes, set[str]] = {}
-        for subject, key in stale:
-            types_of.setdefault(subject, set()).add(key)
-        for subject, keys in types_of.items():
-            by_type: dict[str, list[Observation | EvidenceRetracted]] = {key: [] for key in keys}
-            for event in load.evidence(subject):
-                by_type.get(type_key(event.type), []).append(event)
-            for key, events in by_type.items():
-                group = self.groups.get((subject, key))
-                if group is None:
-                    continue
+        if not stale:
+            return
+        found: dict[GroupKey, list[Observation | EvidenceRetracted]] = {key: [] for key in stale}
+        for event in load.evidence({subject for subject, _ in stale}):
+            found.get((event.subject, type_key(event.type)), []).append(event)
+        for key, events in found.items():
+            group = self.groups.get(key)
+            if group is not None:
                 observations = standing(events)
                 group.values = folded(observations, self.folding)
                 group.last = order(observations[-1]) if observations else NEVER
-                self._draw(group, fresh.get((subject, key), ()))
+                self._draw(group, fresh.get(key, ()))
 
     def _draw(self, group: Group, fresh: Sequence[tuple[int, Observation]]) -> None:
         """Bring edges and items up to a group's values."""

@@ -7,7 +7,7 @@ into the graph, in log order.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["LogLoader", "Namespace", "evidence_about", "replayed"]
 
 SNAPSHOT_EVENTS: Final = 2_000
+SUBJECTS: Final = 500  # whose evidence is read by one query
 
 
 class LogLoader:
@@ -40,10 +41,13 @@ class LogLoader:
     ) -> None:
         self._log, self._key, self._upto, self._known_at = log, key, upto, known_at
 
-    def evidence(self, subject: bytes) -> Iterable[Observation | EvidenceRetracted]:
-        """All evidence about a subject, in log order."""
-        found = evidence_about(self._log, self._key, subject, self._upto, self._known_at)
-        return (event for _, event in found)
+    def evidence(self, subjects: Collection[bytes]) -> Iterator[Observation | EvidenceRetracted]:
+        """All evidence about some subjects."""
+        wanted = sorted(subjects)
+        for start in range(0, len(wanted), SUBJECTS):
+            few = wanted[start : start + SUBJECTS]
+            for _, event in evidence_about(self._log, self._key, few, self._upto, self._known_at):
+                yield event
 
     def feedback(self) -> Iterable[FeedbackGiven]:
         """All feedback, in log order."""
@@ -55,10 +59,14 @@ class LogLoader:
 
 
 def evidence_about(
-    log: SqlLog, key: NamespaceKey, subject: bytes, upto: int | None, known_at: int | None
+    log: SqlLog,
+    key: NamespaceKey,
+    subjects: Collection[bytes],
+    upto: int | None,
+    known_at: int | None,
 ) -> Iterator[tuple[int, Observation | EvidenceRetracted]]:
-    """Yield the evidence about a subject, in log order, with the moment it was recorded."""
-    for stored in log.read(key, subject=subject, upto=upto, known_at=known_at):
+    """Yield the evidence about some subjects, in log order, with the moment it was recorded."""
+    for stored in log.read(key, subjects=subjects, upto=upto, known_at=known_at):
         if isinstance(stored.event, (EvidenceObserved, RelationEnded, EvidenceRetracted)):
             yield stored.recorded_at, stored.event
 

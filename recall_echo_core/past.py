@@ -80,7 +80,7 @@ class PastView(View):
             graph = Graph(key.salt)
             loader = LogLoader(log, key, None, self._known)
             graph.fold(log.read(key, known_at=self._known, ref=SETTINGS_REF), loader)
-            graph.fold(log.read(key, known_at=self._known, subject=subject), loader)
+            graph.fold(log.read(key, known_at=self._known, subjects=[subject]), loader)
             yield graph
             return
         if self._graph is None:

@@ -5,7 +5,7 @@ These values change as events are folded; what is given to callers is made from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
@@ -114,8 +114,8 @@ class Picture(msgspec.Struct):
 class Loader(Protocol):
     """How a fold rereads what it did not keep, from the same part of the log."""
 
-    def evidence(self, subject: bytes) -> Iterable[Observation | EvidenceRetracted]:
-        """All evidence about a subject, in any order."""
+    def evidence(self, subjects: Collection[bytes]) -> Iterable[Observation | EvidenceRetracted]:
+        """All evidence about some subjects, in any order."""
         ...
 
     def feedback(self) -> Iterable[FeedbackGiven]:

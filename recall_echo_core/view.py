@@ -155,7 +155,7 @@ class View:
             recorded: dict[bytes, int] = {}
             evidence = []
             for recorded_at, event in evidence_about(
-                namespace.log, namespace.key, id, graph.position, self._known_at()
+                namespace.log, namespace.key, [id], graph.position, self._known_at()
             ):
                 if type_key(event.type) == type_key(name):
                     evidence.append(event)

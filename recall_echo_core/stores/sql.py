@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, select, update
-from sqlalchemy.engine import URL
+from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, literal, select, update
 
 from recall_echo_core.errors import CorruptLog
 from recall_echo_core.events import (
+    SETTINGS_REF,
     SHAPES,
     EntityDescribed,
     EpisodeRecorded,
@@ -32,6 +32,9 @@ from recall_echo_core.events import (
     kind_of,
 )
 from recall_echo_core.stores.schema import events, namespaces, open_engine, store, translated
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 __all__ = ["NamespaceKey", "SqlLog", "Writer"]
 
@@ -133,7 +136,7 @@ class SqlLog:
         upto: int | None = None,
         known_at: int | None = None,
         kinds: Iterable[str] = (),
-        subject: bytes | None = None,
+        subjects: Collection[bytes] | None = None,
         ref: bytes | None = None,
         run: bytes | None = None,
     ) -> Iterator[Stored]:
@@ -145,15 +148,19 @@ class SqlLog:
             upto: Only events up to this position.
             known_at: Only events recorded up to this moment.
             kinds: Only these kinds.
-            subject: Only evidence about this entity as subject.
+            subjects: Only evidence about these entities as subjects.
             ref: Only events about the thing with this id.
             run: Only recalls of this run.
 
         Raises:
             CorruptLog: an event is not what was written.
         """
-        filters = {"upto": upto, "known_at": known_at, "subject": subject, "ref": ref, "run": run}
-        given = {name: value for name, value in filters.items() if value is not None}
+        filters = {"upto": upto, "known_at": known_at, "ref": ref, "run": run}
+        given: dict[str, Any] = {
+            name: value for name, value in filters.items() if value is not None
+        }
+        if subjects is not None:
+            given["subjects"] = list(subjects)
         query = _query(tuple(kinds), tuple(given))
         while True:
             with translated("reading the log"), self.engine.connect() as connection:
@@ -242,11 +249,16 @@ def _query(kinds: tuple[str, ...], given: tuple[str, ...]) -> Select[Any]:
         query = query.where(events.c.position <= bindparam("upto"))
     if "known_at" in given:
         query = query.where(events.c.recorded_at <= bindparam("known_at"))
-    if kinds:
-        query = query.where(events.c.kind.in_(kinds))
-    for column in ("subject", "ref", "run"):
+    if kinds:  # spelt out, so that SQLite sees that the index on feedback applies
+        words = [literal(kind, literal_execute=True) for kind in kinds]
+        query = query.where(
+            events.c.kind == words[0] if len(kinds) == 1 else events.c.kind.in_(words)
+        )
+    for column in ("ref", "run"):
         if column in given:
             query = query.where(events.c[column] == bindparam(column))
+    if "subjects" in given:
+        query = query.where(events.c.subject.in_(bindparam("subjects", expanding=True)))
     return query.order_by(events.c.position).limit(PAGE)
 
 
@@ -283,7 +295,7 @@ def _columns(event: Event) -> tuple[bytes | None, bytes | None, bytes | None]:
         return event.recall, None, None
     if isinstance(event, (EntityDescribed, EpisodeRecorded)):
         return event.id, None, None
-    return None, None, None
+    return SETTINGS_REF, None, None
 
 
 def _checksum(
@@ -306,7 +318,7 @@ def _checksum(
 
 
 def _stored(key: NamespaceKey, row: Row[Any]) -> Stored:
-    _, position, kind, shape, recorded_at, ref, subject, run, payload, checksum = row
+    _, position, kind, shape, recorded_at, ref, subject, run, payload, checksum = tuple(row)
     expected = _checksum(key, position, recorded_at, kind, shape, ref, subject, run, payload)
     if checksum != expected:
         raise CorruptLog(key.name, position, "its checksum does not match")
