@@ -31,9 +31,6 @@ def identity(salt: bytes, *parts: str) -> bytes:
     >>> identity(b"salt", "entity", "ann") == identity(b"other", "entity", "ann")
     False
     """
-    digest = hashlib.blake2b(key=salt, digest_size=ID_BYTES)
-    for part in parts:
-        encoded = part.encode()
-        digest.update(len(encoded).to_bytes(8, "little"))
-        digest.update(encoded)
-    return digest.digest()
+    encoded = [part.encode() for part in parts]
+    lengths = b"".join(len(part).to_bytes(8, "little") for part in encoded)
+    return hashlib.blake2b(lengths + b"".join(encoded), key=salt, digest_size=ID_BYTES).digest()

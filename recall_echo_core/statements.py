@@ -36,6 +36,8 @@ class Speaker:
 
     def __init__(self, salt: bytes, now: int, new_id: Callable[[], bytes]) -> None:
         self._salt, self._now, self._new_id = salt, now, new_id
+        self._entities: dict[str, bytes] = {}
+        self.named: set[bytes] = set()  # ids made from what the caller calls things: may be known
 
     def entity(self, entity: EntityLike, what: str) -> tuple[bytes, str]:
         """Return id and name of an entity given by name or as a value of this namespace."""
@@ -48,7 +50,9 @@ class Speaker:
                 )
             return id, entity.name
         name = checked_name(entity, what)
-        return self.entity_id(name, None), name
+        if name not in self._entities:
+            self._entities[name] = self.entity_id(name, None)
+        return self._entities[name], name
 
     def entity_id(self, name: str, key: str | None) -> bytes:
         """Return the id of the entity of this name."""
@@ -91,8 +95,11 @@ class Speaker:
         """Return the event of a relation that ended when another began."""
         subject_id, subject_name = self.entity(subject, "subject")
         object_id, object_name = self.entity(object, "the old value")
+        end = identity(self._salt, "ended by", said.id.hex())
+        if said.id in self.named:
+            self.named.add(end)
         return RelationEnded(
-            id=identity(self._salt, "ended by", said.id.hex()),
+            id=end,
             subject=subject_id,
             subject_name=subject_name,
             type=checked_name(type, "relation type"),
@@ -140,15 +147,20 @@ class Speaker:
             return self._new_id()
         if isinstance(given, int) and not isinstance(given, bool):
             given = str(given)
-        return identity(self._salt, "episode", session or "", checked_name(given, f"id of {where}"))
+        return self._name("episode", session or "", checked_name(given, f"id of {where}"))
 
     def _statement_id(self, said: Statement, triple: Sequence[str]) -> bytes:
         if said.statement_id is not None:
             name = checked_name(said.statement_id, "statement_id")
-            return identity(self._salt, "statement", name, *triple)
+            return self._name("statement", name, *triple)
         if said.episode_id is not None:
-            return identity(self._salt, "said in", said.episode_id.lower(), *triple)
+            return self._name("said in", said.episode_id.lower(), *triple)
         return self._new_id()
+
+    def _name(self, *parts: str) -> bytes:
+        id = identity(self._salt, *parts)
+        self.named.add(id)
+        return id
 
     def _moment(self, value: Moment | None, what: str) -> int:
         return self._now if value is None else moment(value, what)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Details", "Telling"]
 
 BATCH: Final = 1_000
+REPEATABLE: Final = ("evidence", "ended", "episode")  # kinds a caller may tell twice
 
 
 class Details(TypedDict, total=False):
@@ -183,7 +184,7 @@ class Telling(View):
         ended = speaker.ended(subject, type, old, changed, said)
         if ended.object == said.object:
             raise ValueError(f"old and new are the same value, {said.object_name!r}")
-        self._append_evidence([ended, said])
+        self._append_new([ended, said], speaker)
         return self._relation(said)
 
     def observe(self, statements: Iterable[Statement]) -> list[str]:
@@ -195,7 +196,7 @@ class Telling(View):
         evidence = [speaker.evidence(said) for said in statements]
         self._check_episodes(evidence)
         for start in range(0, len(evidence), BATCH):
-            self._append_evidence(evidence[start : start + BATCH])
+            self._append_new(evidence[start : start + BATCH], speaker)
         return [event.id.hex() for event in evidence]
 
     def retract(self, evidence_id: str) -> None:
@@ -285,7 +286,7 @@ class Telling(View):
             speaker.episode(message, number, session) for number, message in enumerate(messages)
         ]
         for start in range(0, len(episodes), BATCH):
-            self._append_new(episodes[start : start + BATCH], ("episode",))
+            self._append_new(episodes[start : start + BATCH], speaker)
         return [episode.id.hex() for episode in episodes]
 
     # Inside
@@ -302,24 +303,25 @@ class Telling(View):
     def _append_new(
         self,
         events: Sequence[EvidenceObserved | RelationEnded | EpisodeRecorded],
-        kinds: Sequence[str],
+        speaker: Speaker,
     ) -> None:
-        """Append the events whose ids are not in the log; a repeated statement counts once."""
+        """Append events, leaving out those the caller named that the log has already."""
 
-        def decide(writer: Writer) -> list[Event]:
-            known = writer.known([event.id for event in events], kinds)
-            fresh = {event.id: event for event in reversed(events) if event.id not in known}
-            return [event for event in events if fresh.get(event.id) is event]
+        def decide(writer: Writer) -> Sequence[Event]:
+            named = [event.id for event in events if event.id in speaker.named]
+            if not named:
+                return events
+            known = writer.known(named, REPEATABLE)
+            first = {event.id: event for event in reversed(events) if event.id not in known}
+            return [event for event in events if first.get(event.id) is event]
 
         self._append(decide)
 
-    def _append_evidence(self, events: Sequence[EvidenceObserved | RelationEnded]) -> None:
-        self._append_new(events, ("evidence", "ended"))
-
     def _state(self, statement: Statement) -> Relation:
-        said = self._telling().evidence(statement)
+        speaker = self._telling()
+        said = speaker.evidence(statement)
         self._check_episodes([said])
-        self._append_evidence([said])
+        self._append_new([said], speaker)
         return self._relation(said)
 
     def _check_episodes(self, evidence: Iterable[EvidenceObserved]) -> None:

@@ -61,6 +61,11 @@ _advance: Final = (
     .returning(namespaces.c.head)
 )
 _insert: Final = insert(events)
+_known: Final = select(events.c.ref).where(
+    events.c.namespace == bindparam("ns"),
+    events.c.ref.in_(bindparam("refs", expanding=True)),
+    events.c.kind.in_(bindparam("kinds", expanding=True)),
+)
 
 
 class SqlLog:
@@ -232,12 +237,8 @@ class Writer:
         """Return which of these ids the log already has an event of these kinds about."""
         found: set[bytes] = set()
         for i in range(0, len(refs), IN_LIST):
-            query = select(events.c.ref).where(
-                events.c.namespace == self._key.id,
-                events.c.ref.in_(refs[i : i + IN_LIST]),
-                events.c.kind.in_(kinds),
-            )
-            found.update(self._connection.execute(query).scalars())
+            given = {"ns": self._key.id, "refs": refs[i : i + IN_LIST], "kinds": kinds}
+            found.update(self._connection.execute(_known, given).scalars())
         return found
 
 
