@@ -9,54 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 from sqlalchemy import Engine, delete, insert, select, update
 
-from recall_echo_core.stores.schema import embeddings, progress, translated
+from recall_echo_core.stores.schema import MODEL_NOTES, embeddings, progress, store, translated
+from recall_echo_core.texts import TextKey, vector_key
 
 if TYPE_CHECKING:
     from recall_echo_core.ports import Vectors
 
-__all__ = ["Embedded", "Embeddings", "TextKey", "parse_key", "vector_key"]
+__all__ = ["Embeddings", "drop_all"]
 
 PAGE: Final = 2_000
 IN_LIST: Final = 500
 EMBEDDED: Final = "embedded"
-
-
-class TextKey(msgspec.Struct, frozen=True, order=True):
-    """One version of one item's text: the item, and the event that gave it the text."""
-
-    position: int
-    item: bytes
-    kind: str
-
-
-class Embedded(msgspec.Struct, frozen=True):
-    """The vectors of one text, one row per chunk."""
-
-    text: TextKey
-    vectors: Vectors
-
-
-def vector_key(text: TextKey, chunk: int) -> str:
-    """Return the key of one chunk in a vector index.
-
-    >>> vector_key(TextKey(10, b"ab", "entity"), 0)
-    '6162.a.0'
-    """
-    return f"{text.item.hex()}.{text.position:x}.{chunk:x}"
-
-
-def parse_key(key: str) -> tuple[bytes, int]:
-    """Return the item and text position that `vector_key` was made from.
-
-    >>> parse_key("6162.a.0")
-    (b'ab', 10)
-    """
-    item, position, _ = key.split(".")
-    return bytes.fromhex(item), int(position, 16)
 
 
 class Embeddings:
@@ -91,19 +57,19 @@ class Embeddings:
                         found.add(text)
         return found
 
-    def save(self, new: Sequence[Embedded], position: int) -> None:
-        """Keep vectors and, in the same transaction, that all texts up to `position` have some."""
+    def save(self, new: Sequence[tuple[TextKey, Vectors]], position: int) -> None:
+        """Keep vectors, a row per chunk of each text, and that all up to `position` have some."""
         rows = [
             {
                 "namespace": self._namespace,
-                "position": embedded.text.position,
-                "item": embedded.text.item,
+                "position": text.position,
+                "item": text.item,
                 "chunk": chunk,
-                "kind": embedded.text.kind,
+                "kind": text.kind,
                 "vector": np.ascontiguousarray(vector, dtype="<f4").tobytes(),
             }
-            for embedded in new
-            for chunk, vector in enumerate(embedded.vectors)
+            for text, vectors in new
+            for chunk, vector in enumerate(vectors)
         ]
         with (
             translated("keeping embeddings"),
@@ -141,7 +107,7 @@ class Embeddings:
             with translated("reading embeddings"), self._engine.connect() as connection:
                 rows = connection.execute(query).all()
             if rows:
-                keys = [vector_key(TextKey(row[0], row[1], kind), row[2]) for row in rows]
+                keys = [vector_key(row[0], row[1], row[2]) for row in rows]
                 matrix = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4")
                 yield keys, matrix.reshape(len(rows), self._dimension)
             if len(rows) < PAGE:
@@ -157,3 +123,15 @@ class Embeddings:
         ):
             for table in (embeddings, progress):
                 connection.execute(delete(table).where(table.c.namespace == self._namespace))
+
+
+def drop_all(engine: Engine) -> None:
+    """Drop every vector of every namespace and the note of the model that made them."""
+    with (
+        translated("dropping embeddings"),
+        engine.connect().execution_options(write=True) as connection,
+        connection.begin(),
+    ):
+        connection.execute(delete(embeddings))
+        connection.execute(delete(progress))
+        connection.execute(delete(store).where(store.c.key.in_(MODEL_NOTES)))

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from recall_echo_core.errors import StoreError
-from recall_echo_core.graph import Picture
+from recall_echo_core.picture import Picture
 
 __all__ = ["Snapshots"]
 
