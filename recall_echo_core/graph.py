@@ -7,8 +7,9 @@ it can be thrown away and folded again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import networkx as nx
 
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph"]
 
+Drawn: TypeAlias = tuple[int, Group, bytes]  # where a relation's text stands, and the relation
+
 
 class Graph:
     """The fold of one namespace's events. Not thread-safe: its owner holds a lock."""
@@ -94,9 +97,14 @@ class Graph:
             else:
                 self._take(item, event)
             self.position = item.position
+        drawn: list[Drawn] = []
         for key, observations in fresh.items():
-            self._grow(key, observations, stale)
-        self._refold(stale, fresh, load)
+            drawn += self._grow(key, observations, stale)
+        drawn += self._refold(stale, load)
+        for position, group, value in sorted(drawn, key=itemgetter(0)):
+            id = identity(self.salt, "relation", group.subject.hex(), group.key, value.hex())
+            self._draw(group, value, id, position)
+            self.fresh.append(TextKey(position, id, "relation"))
         self._revise(revised, load)
 
     def _take(self, item: Stored, event: Any) -> None:
@@ -148,61 +156,57 @@ class Graph:
 
     def _grow(
         self, key: GroupKey, fresh: list[tuple[int, Observation]], stale: set[GroupKey]
-    ) -> None:
+    ) -> list[Drawn]:
+        """Take in what is later than all before; return the relations that are new with it."""
         group = self.groups.get(key)
         if group is None:
             group = Group(key[0], fresh[0][1].type, key[1], NEVER, {}, {})
             self.groups[key] = group
         if key in stale:
-            return
+            return []
         observations = standing(observation for _, observation in fresh)
         if order(observations[0]) <= group.last:
             stale.add(key)
-            return
+            return []
         for observation in observations:
             apply(group.values, observation, self.folding)
         group.last = order(observations[-1])
-        self._draw(group, fresh)
+        return _new(group, _since(fresh))
 
-    def _refold(
-        self,
-        stale: set[GroupKey],
-        fresh: dict[GroupKey, list[tuple[int, Observation]]],
-        load: Loader,
-    ) -> None:
+    def _refold(self, stale: set[GroupKey], load: Loader) -> list[Drawn]:
+        """Fold some groups afresh; erase relations that went, return those that are new."""
+        drawn: list[Drawn] = []
         if not stale:
-            return
-        found: dict[GroupKey, list[Observation | EvidenceRetracted]] = {key: [] for key in stale}
-        for event in load.evidence({subject for subject, _ in stale}):
-            found.get((event.subject, type_key(event.type)), []).append(event)
+            return drawn
+        found: dict[GroupKey, list[tuple[int, Observation | EvidenceRetracted]]]
+        found = {key: [] for key in stale}
+        for position, event in load.evidence({subject for subject, _ in stale}):
+            found.get((event.subject, type_key(event.type)), []).append((position, event))
         for key, events in found.items():
             group = self.groups.get(key)
             if group is not None:
-                observations = standing(events)
+                observations = standing(event for _, event in events)
                 group.values = folded(observations, self.folding)
                 group.last = order(observations[-1]) if observations else NEVER
-                self._draw(group, fresh.get(key, ()))
+                since = _since(events)
+                for value, item in list(group.items.items()):
+                    if self.relations[item].position != since.get(value):
+                        self._erase(group, value)
+                drawn += _new(group, since)
+        return drawn
 
-    def _draw(self, group: Group, fresh: Sequence[tuple[int, Observation]]) -> None:
-        """Bring edges and items up to a group's values."""
-        for position, observation in fresh:
-            value = observation.object
-            if value in group.values and value not in group.items:
-                id = identity(self.salt, "relation", group.subject.hex(), group.key, value.hex())
-                self._draw_edge(group, value, id, position)
-                self.fresh.append(TextKey(position, id, "relation"))
-        for value in [value for value in group.items if value not in group.values]:
-            del self.relations[group.items.pop(value)]
-            types = self.entities.edges[group.subject, value]
-            del types[group.key]
-            if not types:
-                self.entities.remove_edge(group.subject, value)
-
-    def _draw_edge(self, group: Group, value: bytes, item: bytes, position: int) -> None:
+    def _draw(self, group: Group, value: bytes, item: bytes, position: int) -> None:
         group.items[value] = item
         self.relations[item] = RelationMark(group, value, position)
         self.entities.add_edge(group.subject, value)
         self.entities.edges[group.subject, value][group.key] = group
+
+    def _erase(self, group: Group, value: bytes) -> None:
+        del self.relations[group.items.pop(value)]
+        types = self.entities.edges[group.subject, value]
+        del types[group.key]
+        if not types:
+            self.entities.remove_edge(group.subject, value)
 
     # Activity
 
@@ -316,9 +320,38 @@ class Graph:
         graph.position = picture.position
         graph.nodes = {node.id: node for node in picture.nodes}
         graph.entities.add_nodes_from(graph.nodes)
+        drawn: list[Drawn] = []
         for group, positions in picture.groups:
             graph.groups[group.subject, group.key] = group
-            for value, position in positions.items():
-                graph._draw_edge(group, value, group.items[value], position)
+            drawn += [(position, group, value) for value, position in positions.items()]
+        for position, group, value in sorted(drawn, key=itemgetter(0)):
+            graph._draw(group, value, group.items[value], position)
         graph.episodes, graph.activity = picture.episodes, picture.activity
         return graph
+
+
+def _since(events: Iterable[tuple[int, Observation | EvidenceRetracted]]) -> dict[bytes, int]:
+    """Return the event since which each value has had evidence that was not taken back.
+
+    A relation that is stated again after all of its evidence was taken back begins anew there,
+    in whatever batches the events are folded.
+    """
+    since: dict[bytes, int] = {}
+    values: dict[bytes, bytes] = {}
+    counting: dict[bytes, set[bytes]] = {}
+    for position, event in events:
+        if isinstance(event, EvidenceRetracted):
+            value = values.get(event.evidence, b"")
+            evidence = counting.get(value, set())
+            evidence.discard(event.evidence)
+            if not evidence:
+                since.pop(value, None)
+        else:
+            values[event.id] = event.object
+            counting.setdefault(event.object, set()).add(event.id)
+            since.setdefault(event.object, position)
+    return since
+
+
+def _new(group: Group, since: Mapping[bytes, int]) -> list[Drawn]:
+    return [(at, group, value) for value, at in since.items() if value not in group.items]

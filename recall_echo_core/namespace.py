@@ -41,13 +41,17 @@ class LogLoader:
     ) -> None:
         self._log, self._key, self._upto, self._known_at = log, key, upto, known_at
 
-    def evidence(self, subjects: Collection[bytes]) -> Iterator[Observation | EvidenceRetracted]:
-        """All evidence about some subjects."""
+    def evidence(
+        self, subjects: Collection[bytes]
+    ) -> Iterator[tuple[int, Observation | EvidenceRetracted]]:
+        """All evidence about some subjects and where it stands, in log order for each subject."""
         wanted = sorted(subjects)
         for start in range(0, len(wanted), SUBJECTS):
             few = wanted[start : start + SUBJECTS]
-            for _, event in evidence_about(self._log, self._key, few, self._upto, self._known_at):
-                yield event
+            for stored, event in evidence_about(
+                self._log, self._key, few, self._upto, self._known_at
+            ):
+                yield stored.position, event
 
     def feedback(self) -> Iterable[FeedbackGiven]:
         """All feedback, in log order."""
@@ -64,11 +68,11 @@ def evidence_about(
     subjects: Collection[bytes],
     upto: int | None,
     known_at: int | None,
-) -> Iterator[tuple[int, Observation | EvidenceRetracted]]:
-    """Yield the evidence about some subjects, in log order, with the moment it was recorded."""
+) -> Iterator[tuple[Stored, Observation | EvidenceRetracted]]:
+    """Yield the evidence about some subjects, in log order, with its place in the log."""
     for stored in log.read(key, subjects=subjects, upto=upto, known_at=known_at):
         if isinstance(stored.event, (EvidenceObserved, RelationEnded, EvidenceRetracted)):
-            yield stored.recorded_at, stored.event
+            yield stored, stored.event
 
 
 def replayed(log: SqlLog, key: NamespaceKey, known_at: int) -> Graph:

@@ -114,8 +114,10 @@ class Picture(msgspec.Struct):
 class Loader(Protocol):
     """How a fold rereads what it did not keep, from the same part of the log."""
 
-    def evidence(self, subjects: Collection[bytes]) -> Iterable[Observation | EvidenceRetracted]:
-        """All evidence about some subjects, in any order."""
+    def evidence(
+        self, subjects: Collection[bytes]
+    ) -> Iterable[tuple[int, Observation | EvidenceRetracted]]:
+        """All evidence about some subjects and where it stands, in log order for each subject."""
         ...
 
     def feedback(self) -> Iterable[FeedbackGiven]:

@@ -154,13 +154,13 @@ class View:
             value, value_name = self._speaker(graph).entity(object, "object")
             recorded: dict[bytes, int] = {}
             evidence = []
-            for recorded_at, event in evidence_about(
+            for stored, event in evidence_about(
                 namespace.log, namespace.key, [id], graph.position, self._known_at()
             ):
                 if type_key(event.type) == type_key(name):
                     evidence.append(event)
                     if not isinstance(event, EvidenceRetracted):
-                        recorded.setdefault(event.id, recorded_at)
+                        recorded.setdefault(event.id, stored.recorded_at)
             steps: list[Step] = []
             periods = folded(standing(evidence), graph.folding, steps).get(value)
             group = graph.group_of(id, name)
