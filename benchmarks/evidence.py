@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from recall_echo_core import Memory, Statement, open_memory
 from rich.console import Console
 from rich.table import Table
+
+from recall_echo_core import Memory, Statement, open_memory
 
 ROW = b"x" * 200  # about the size of a statement's payload
 SINGLE = 1_000  # statements told one by one

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recall_echo_core import Memory, open_memory
-from recall_echo_core.stores.fastembed import FastEmbedder
 from rich.console import Console
 from rich.table import Table
+
+from recall_echo_core import Memory, open_memory
+from recall_echo_core.stores.fastembed import FastEmbedder
 
 K = 10
 console = Console(width=100, highlight=False, markup=False)

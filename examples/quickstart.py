@@ -14,9 +14,10 @@ import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 
-from recall_echo_core import Memory, open_memory
 from rich.console import Console
 from rich.table import Table
+
+from recall_echo_core import Memory, open_memory
 
 console = Console(width=100, highlight=False)
 

@@ -179,15 +179,16 @@ class Memory(Telling):
 
     # Other moments, other namespaces, the end
 
-    def as_of(self, known_at: Moment, *, valid_at: Moment | None = None) -> PastView:
+    def as_of(self, known_at: Moment | None = None, *, valid_at: Moment | None = None) -> PastView:
         """Return the view of an earlier moment: what was known then, faded to then.
 
         Args:
-            known_at: Only what was recorded by then is known; a bare date means its end.
+            known_at: Only what was recorded by then is known; a bare date means its end. All that
+                is known now if not given.
             valid_at: The moment asked about; `known_at` if not given.
         """
         self._check_open()
-        known = moment(known_at, "known_at")
+        known = self._engine.now() if known_at is None else moment(known_at, "known_at")
         asked = known if valid_at is None else moment(valid_at, "valid_at")
         return PastView(self._engine, self._room, known, asked, self._check_open)
 

@@ -7,14 +7,18 @@ import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from conftest import MovableClock
 
 from recall_echo_core import Memory, Statement, open_memory
-from recall_echo_core.graph import Graph
 from recall_echo_core.namespace import replayed
 from recall_echo_core.times import moment
+
+if TYPE_CHECKING:
+    from conftest import MovableClock
+
+    from recall_echo_core.graph import Graph
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TYPE = "LABELLED"
