@@ -1,7 +1,7 @@
 """What is the surest way from one entity to others?
 
 The best path multiplies to the highest confidence, which is the shortest path under -log. Ties go
-to fewer relations, then to names, so nothing depends on the order of visiting.
+to fewer relations, then to names, types and ids, so nothing depends on the order of visiting.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ class Trail(msgspec.Struct, frozen=True):
     confidence: float
 
     @property
-    def rank(self) -> tuple[float, int, tuple[str, ...], tuple[str, ...]]:
-        """Sorts better paths first."""
+    def rank(self) -> tuple[object, ...]:
+        """Sorts better paths first; no two paths are the same."""
+        sure, hops = -round(self.confidence, DIGITS), len(self.edges)
         types = tuple(edge.group.key for edge in self.edges)
-        return -round(self.confidence, DIGITS), len(self.edges), self.names, types
+        against = tuple(edge.other == edge.subject for edge in self.edges)
+        return sure, hops, self.names, types, self.ids, against
 
     def extended(self, edge: Edge, name: str) -> Trail:
         """Return this path with one more edge."""
@@ -65,6 +67,8 @@ def reachable(
     best = {start: origin}
     frontier = {start: origin}
     for _ in range(depth):
+        if not frontier:
+            break
         found: dict[bytes, Trail] = {}
         for trail in frontier.values():
             for edge in edges_of(trail.ids[-1]):
