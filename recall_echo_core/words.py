@@ -50,7 +50,7 @@ def content_words(text: str, without: Iterable[str] = ()) -> frozenset[str]:
 def shortened(text: str, limit: int) -> str:
     r"""Return at most `limit` characters of a text, cut between graphemes, marked with an ellipsis.
 
-    >>> shortened("a cafe\\u0301 in Oslo", 7)
+    >>> shortened("a cafe\u0301 in Oslo", 7)
     'a caf…'
     """
     if len(text) <= limit:
