@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """One thread that does the latest job of each key, in the order the keys were first given.
+    """One thread that does one job of each key, in the order the keys were given.
 
     A job that fails is logged and dropped: everything done here is also done, and its error
     raised, by the next call that needs it.
@@ -27,7 +27,7 @@ class Background:
         self._stopping = False
 
     def submit(self, key: Hashable, job: Callable[[], None]) -> None:
-        """Have a job done soon; one of the same key that waits already is replaced."""
+        """Have a job done soon, unless one of its key waits already."""
         if not self._active:
             return
         with self._changed:
@@ -41,8 +41,13 @@ class Background:
                 self._thread.start()
             self._changed.notify()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the job in hand should come to an end."""
+        return self._stopping
+
     def stop(self) -> None:
-        """Finish the job in hand, drop the others, and end the thread."""
+        """Wait for the job in hand, drop the others, and end the thread."""
         with self._changed:
             self._stopping = True
             self._jobs.clear()

@@ -5,6 +5,7 @@ The one place that names concrete stores, reads the real clock and makes random 
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ from recall_echo_core.same_model import SameModel
 from recall_echo_core.settings import load_settings
 
 if TYPE_CHECKING:
+    from recall_echo_core.stores.sql import SqlLog
     from recall_echo_core.times import Clock
 
 __all__ = ["Embedding", "open_memory"]
@@ -32,8 +34,9 @@ __all__ = ["Embedding", "open_memory"]
 Embedding = str | Embedder | Callable[[list[str]], Any]
 
 LOG_FILE: Final = "log.sqlite3"
+ROUND: Final = "round"  # how often the indexes on disk were begun anew
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _engines: dict[Path, tuple[Engine, int]] = {}
 
 
@@ -102,6 +105,8 @@ def _names(given: Collection[str]) -> list[str]:
 
 def _release(folder: Path) -> None:
     with _lock:
+        if folder not in _engines:  # closed at the end of the program
+            return
         engine, users = _engines[folder]
         if users > 1:
             _engines[folder] = engine, users - 1
@@ -119,7 +124,7 @@ def _new_engine(
     reindex: bool,
 ) -> Engine:
     from recall_echo_core.stores.embeddings import drop_all
-    from recall_echo_core.stores.sql import SqlLog
+    from recall_echo_core.stores.sql import SqlLog, sqlite_url
 
     constants = load_settings(folder, overrides)
     embedder = _embedder(embedding)
@@ -127,10 +132,11 @@ def _new_engine(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{folder} cannot be used as a folder: {error}") from error
-    log = SqlLog(f"sqlite:///{folder / LOG_FILE}")
+    log = SqlLog(sqlite_url(folder / LOG_FILE))
     try:
         if reindex:
             drop_all(log.engine)
+            _begin_anew(log)
         same = SameModel(embedder, log)
         if not isinstance(embedding, str) and embedding is not None:
             same.verify()
@@ -145,6 +151,15 @@ def _new_engine(
         new_id=_new_id,
         make=lambda engine, name: _room(folder, engine, name),
     )
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what a program left open, so that receipts are kept and no thread outlives it."""
+    with _lock:
+        for engine, _ in _engines.values():
+            engine.close()
+        _engines.clear()
 
 
 def _check_same(
@@ -204,7 +219,7 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
             return None
         from recall_echo_core.stores.chroma import ChromaFolder  # half a second to import
 
-        made_from = f"{identity}:{embedder.model_id}"
+        made_from = f"{identity}:{embedder.model_id}:{log.note(ROUND) or 0}"
         return ChromaFolder(vectors, embedder.dimension, identity=made_from)
 
     indexing = Indexing(
@@ -213,9 +228,15 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
         embedder,
         lambda: ExactIndex(embedder.dimension),
         open_folder,
+        lambda: _begin_anew(log),
         engine.settings.index_batch,
     )
     return Room(namespace, indexing, Receipts())
+
+
+def _begin_anew(log: SqlLog) -> None:
+    """Make every index on disk stale, to be filled again from the kept embeddings."""
+    log.set_notes({ROUND: str(int(log.note(ROUND) or 0) + 1)})
 
 
 def _machine_clock() -> datetime:
@@ -229,7 +250,7 @@ class _OrderedIds:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._last = 0
 
     def __call__(self) -> bytes:

@@ -118,7 +118,7 @@ class Engine:
 
     def _follow(self, room: Room) -> None:
         self.save_receipts(room)
-        room.indexing.catch_up()
+        room.indexing.catch_up(lambda: self.background.stopping)
         room.namespace.snapshot(least=20_000)
 
     def _tell_settings(self, namespace: Namespace) -> None:

@@ -8,6 +8,7 @@ single-valued type evidence for one value counts against its rivals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from sys import intern
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
@@ -43,13 +44,14 @@ class Period(msgspec.Struct, frozen=True, gc=False):
     """One stretch of time in which a relation holds, and the belief that it does.
 
     `origin` is the id of the evidence that opened it. A bound of `None` was never stated.
-    `reinforced_at` is when it was last confirmed.
+    `reinforced_at` is when it was last confirmed, `source` who did so, or who first spoke of it.
     """
 
     origin: bytes
     alpha: float
     beta: float
     context: Context
+    source: str
     established_at: int
     observed_at: int
     reinforced_at: int | None
@@ -228,6 +230,7 @@ def _established(
         alpha=belief.alpha,
         beta=belief.beta,
         context=cause.context,
+        source=intern(cause.source),
         established_at=cause.observed_at,
         observed_at=cause.observed_at,
         reinforced_at=confirmed,
@@ -249,6 +252,7 @@ def _moved(period: Period, evidence: EvidenceObserved, folding: Folding) -> tupl
         beta=belief.beta,
         observed_at=evidence.observed_at,
         reinforced_at=evidence.observed_at,
+        source=intern(evidence.source),
         supports=period.supports + 1,
     )
     return moved, "supports"

@@ -42,6 +42,7 @@ class Indexing:
         exact: Makes an empty exact index.
         open_folder: Opens the index on disk; `None` when there is none to open and `create`
             is false.
+        begin_anew: Makes the index on disk stale, so that it opens empty.
         batch: How many new vectors make it worth writing to the index on disk.
     """
 
@@ -52,21 +53,25 @@ class Indexing:
         embedder: Embedder,
         exact: Callable[[], VectorIndex],
         open_folder: Callable[[bool], VectorFolder | None],
+        begin_anew: Callable[[], None],
         batch: int,
     ) -> None:
         self._namespace, self._embeddings, self._embedder = namespace, embeddings, embedder
-        self._exact, self._open_folder, self._batch = exact, open_folder, batch
+        self._exact, self._open_folder = exact, open_folder
+        self._begin_anew, self._batch = begin_anew, batch
         self._lock = threading.RLock()
         self._pending: list[TextKey] | None = None
         self._reached = 0
         self._newest: dict[Kind, VectorIndex] = {}
         self._folder: VectorFolder | None = None
 
-    def catch_up(self) -> None:
-        """Embed every text given so far."""
+    def catch_up(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Embed every text given so far; give up in between when `stop` says so."""
         with self._lock:
             target = self._collect()
             while self._pending:
+                if stop():
+                    return
                 batch = self._pending[:BATCH]
                 rest = self._pending[BATCH:]
                 self._embed(batch, rest[0].position - 1 if rest else target)
@@ -132,6 +137,7 @@ class Indexing:
         with self._lock:
             self.close_folder()
             self._embeddings.clear()
+            self._begin_anew()
             self._pending, self._reached, self._newest = None, 0, {}
 
     def close_folder(self) -> None:

@@ -71,6 +71,7 @@ class Relation(msgspec.Struct, frozen=True):
         alpha: Evidence for, the prior counted in.
         beta: Evidence against, the prior counted in.
         context: How it was established; set its prior.
+        source: Who confirmed it last, or first spoke of it.
         established_at: When it was first observed.
         reinforced_at: When it was last confirmed, if ever.
         valid_from: Since when it holds, if stated.
@@ -91,6 +92,7 @@ class Relation(msgspec.Struct, frozen=True):
     alpha: float
     beta: float
     context: Context
+    source: str
     established_at: datetime
     reinforced_at: datetime | None
     valid_from: datetime | None

@@ -6,7 +6,7 @@ about one subject read that subject's events only; others fold the log up to tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from recall_echo_core.view import View
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
+    from recall_echo_core.picture import Activity
     from recall_echo_core.ports import VectorIndex, Vectors
     from recall_echo_core.texts import Kind
 
@@ -86,6 +87,9 @@ class PastView(View):
         if self._graph is None:
             self._graph = replayed(log, key, self._known)
         yield self._graph
+
+    def _accesses(self) -> Mapping[bytes, Activity]:
+        return {}  # what waits to be written is of today
 
     def _nearest(self, kind: Kind, vector: Vectors, limit: int) -> tuple[Found, bool]:
         if kind not in self._indexes:

@@ -90,6 +90,7 @@ def relation_of(
         alpha=period.alpha,
         beta=period.beta,
         context=period.context,
+        source=period.source,
         established_at=to_datetime(period.established_at),
         reinforced_at=None if period.reinforced_at is None else to_datetime(period.reinforced_at),
         valid_from=None if period.valid_from is None else to_datetime(period.valid_from),

@@ -6,7 +6,7 @@ A live memory answers as of now; `past` holds the view of an earlier moment.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
     from recall_echo_core.graph import Graph
     from recall_echo_core.indexing import Found
+    from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
     from recall_echo_core.texts import Kind
 
@@ -71,6 +72,10 @@ class View:
     def _known_at(self) -> int | None:
         return None
 
+    def _accesses(self) -> Mapping[bytes, Activity]:
+        """Return the accesses that are not in the graph yet."""
+        return self._room.receipts.accesses()
+
     def _nearest(self, kind: Kind, vector: Vectors, limit: int) -> tuple[Found, bool]:
         return self._room.indexing.search(kind, vector, limit)
 
@@ -103,7 +108,7 @@ class View:
             k=most,
             kinds=wanted,
             when=when,
-            pending=self._room.receipts.accesses(),
+            pending=self._accesses(),
         )
         return Recall(None, tuple(hits), to_datetime(when.now))
 

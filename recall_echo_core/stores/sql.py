@@ -8,10 +8,12 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, literal, select, update
+from sqlalchemy.engine import URL
 
 from recall_echo_core.errors import CorruptLog
 from recall_echo_core.events import (
@@ -33,13 +35,15 @@ from recall_echo_core.events import (
 )
 from recall_echo_core.stores.schema import events, namespaces, open_engine, store, translated
 
-if TYPE_CHECKING:
-    from sqlalchemy.engine import URL
-
-__all__ = ["NamespaceKey", "SqlLog", "Writer"]
+__all__ = ["NamespaceKey", "SqlLog", "Writer", "sqlite_url"]
 
 PAGE: Final = 5_000
 IN_LIST: Final = 500
+
+
+def sqlite_url(path: Path) -> URL:
+    """Return the URL of a SQLite file, whatever characters its path holds."""
+    return URL.create("sqlite", database=str(path))
 
 
 class NamespaceKey(msgspec.Struct, frozen=True):
