@@ -6,14 +6,15 @@ sum again: `Explanation.recomputed()` does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from recall_echo_core.confidence import Beta, Context, decayed
 from recall_echo_core.events import RelationEnded
+from recall_echo_core.metadata import unpacked
 from recall_echo_core.model import Relation
 from recall_echo_core.times import to_datetime
 
@@ -39,6 +40,7 @@ class Move(msgspec.Struct, frozen=True):
         statement: What was said, as a sentence; of a rival, the rival's.
         alpha: Evidence for, after this move.
         beta: Evidence against, after this move.
+        metadata: Whatever was attached to the statement.
     """
 
     reason: Account
@@ -50,6 +52,7 @@ class Move(msgspec.Struct, frozen=True):
     statement: str
     alpha: float
     beta: float
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def confidence(self) -> float:
@@ -146,4 +149,5 @@ def _move(step: Step, relation: Relation, recorded_at: int) -> Move:
         statement=f"not: {statement}" if negated else statement,
         alpha=step.period.alpha,
         beta=step.period.beta,
+        metadata={} if isinstance(cause, RelationEnded) else unpacked(cause.metadata),
     )

@@ -62,7 +62,8 @@ def _packed(value: Any, path: str, depth: int) -> Any:
             raise ValueError(f"{path} is {value}; JSON has no such number")
         return value
     if isinstance(value, (datetime, date)):
-        return {TAG: type(value).__name__, "iso": value.isoformat()}
+        kind = "datetime" if isinstance(value, datetime) else "date"  # also of their subclasses
+        return {TAG: kind, "iso": value.isoformat()}
     if isinstance(value, Mapping):
         return _packed_mapping(value, path, depth)
     if isinstance(value, (list, tuple)):
