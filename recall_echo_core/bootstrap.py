@@ -22,7 +22,7 @@ from recall_echo_core.memory import Lease, Memory
 from recall_echo_core.namespace import Namespace
 from recall_echo_core.ports import Embedder, VectorFolder
 from recall_echo_core.receipts import Receipts
-from recall_echo_core.same_model import SameModel
+from recall_echo_core.same_model import SENTENCE, SameModel
 from recall_echo_core.settings import load_settings
 
 if TYPE_CHECKING:
@@ -177,12 +177,21 @@ def _check_same(
         other = "settings"
     elif clock is not None and clock is not engine.clock:
         other = "clock"
-    elif embedding is not None and _embedder(embedding).model_id != engine.embedder.model_id:
+    elif embedding is not None and not _same_embedder(engine, embedding):
         other = "embedding"
     elif reindex:
         other = "model"
     if other is not None:
         raise ValueError(f"{folder} is open in this process with another {other}; close it first")
+
+
+def _same_embedder(engine: Engine, embedding: Embedding) -> bool:
+    """Whether a model is the engine's; of what is not named by fastembed, by its reading too."""
+    given = _embedder(embedding)
+    if given.model_id == engine.embedder.model_id and not isinstance(embedding, str):
+        engine.embedder.embed([SENTENCE])  # so that the store knows how its model reads
+        SameModel(given, engine.log).verify()
+    return given.model_id == engine.embedder.model_id
 
 
 def _embedder(embedding: Embedding | None) -> Embedder:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recall_echo_core.ports import Vectors
     from recall_echo_core.stores.sql import SqlLog
 
-__all__ = ["SameModel"]
+__all__ = ["SENTENCE", "SameModel"]
 
 SENTENCE: Final = "The store remembers how its model reads this sentence."
 # Cosine below which two readings of the sentence are two models. The same weights on another
