@@ -90,14 +90,27 @@ class Indexing:
         """Return the items nearest to a vector, and whether there may be more of them."""
         with self._lock:
             self._collect()
-            pairs = self._newest[kind].search(vector, limit)
-            more = len(pairs) == limit
-            stored = self._stored_index(kind)
-            if stored is not None:
-                older = stored.search(vector, limit)
-                more = more or len(older) == limit
-                pairs = pairs + older
+            try:
+                pairs, more = self._nearest(kind, vector, limit)
+            except StoreError:
+                # A damaged index is no loss: opened again it is empty, and all is searched exactly.
+                log.exception("the index on disk failed; going on without it")
+                self.close_folder()
+                self._collect()
+                pairs, more = self._nearest(kind, vector, limit)
         return best_chunks(pairs), more
+
+    def _nearest(
+        self, kind: Kind, vector: Vectors, limit: int
+    ) -> tuple[list[tuple[str, float]], bool]:
+        pairs = self._newest[kind].search(vector, limit)
+        more = len(pairs) == limit
+        stored = self._stored_index(kind)
+        if stored is not None:
+            older = stored.search(vector, limit)
+            more = more or len(older) == limit
+            pairs = pairs + older
+        return pairs, more
 
     def everything(self, kind: Kind, accept: Callable[[bytes, int], bool]) -> VectorIndex:
         """Return an exact index of all vectors, of whatever version, that `accept` takes."""
