@@ -34,13 +34,16 @@ def moment(value: Moment, name: str = "time", *, day: Literal["start", "end"] = 
 
     Raises:
         TypeError: not a date, a time or text.
-        ValueError: text that is not ISO 8601.
+        ValueError: text that is not ISO 8601, or a time outside the years 1 to 9999 of UTC.
     """
     if isinstance(value, str):
         value = _parsed(value, name)
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return (aware - EPOCH) // MICROSECOND
+        try:
+            return (aware.astimezone(UTC) - EPOCH) // MICROSECOND
+        except OverflowError as error:
+            raise ValueError(f"{name} {value} lies outside the years 1 to 9999 of UTC") from error
     if isinstance(value, date):
         edge = time.min if day == "start" else time.max
         return (datetime.combine(value, edge, UTC) - EPOCH) // MICROSECOND
