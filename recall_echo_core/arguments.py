@@ -78,7 +78,7 @@ def weight_of(weight: object) -> float:
     """Return a weight in (0, 1], or say what is wrong with it."""
     if isinstance(weight, bool) or not isinstance(weight, (int, float)):
         raise TypeError(f"weight must be a number in (0, 1], not {type(weight).__name__}")
-    return checked_weight(float(weight))
+    return float(checked_weight(weight))
 
 
 def context_of(context: str) -> Context:

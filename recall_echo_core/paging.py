@@ -39,4 +39,4 @@ def page(
         for id in ids:
             if id == last:
                 break
-    return list(islice((id for id in ids if wanted(id)), most))
+    return list(islice((id for id in ids if wanted(id)), min(most, len(items))))
