@@ -62,16 +62,22 @@ class Speaker:
         """Return the event of a statement.
 
         Raises:
-            TypeError: a name is not text, or a time is not a time.
+            TypeError: not a statement; a name is not text, or a time is not a time.
             ValueError: anything else that cannot be recorded as it is.
         """
+        if not isinstance(said, Statement):
+            raise TypeError(f"a statement must be a Statement, not {_type(said)}")
+        for what, answer in (("supports", said.supports), ("establishes", said.establishes)):
+            if not isinstance(answer, bool):
+                raise TypeError(f"{what} must be True or False, not {answer!r:.60}")
         subject, subject_name = self.entity(said.subject, "subject")
         object, object_name = self.entity(said.object, "object")
         relation_type = checked_name(said.type, "relation type")
         start, end = bounds(said.valid_from, said.valid_until)
+        episode = None if said.episode_id is None else id_of(said.episode_id, "episode_id")
         triple = (subject.hex(), type_key(relation_type), object.hex(), "+-"[not said.supports])
         return EvidenceObserved(
-            id=self._statement_id(said, triple),
+            id=self._statement_id(said, episode, triple),
             subject=subject,
             subject_name=subject_name,
             type=relation_type,
@@ -85,7 +91,7 @@ class Speaker:
             source=checked_name(said.source, "source"),
             valid_from=start,
             valid_until=end,
-            episode=None if said.episode_id is None else id_of(said.episode_id, "episode_id"),
+            episode=episode,
             metadata=packed(said.metadata),
         )
 
@@ -149,12 +155,12 @@ class Speaker:
             given = str(given)
         return self._name("episode", session or "", checked_name(given, f"id of {where}"))
 
-    def _statement_id(self, said: Statement, triple: Sequence[str]) -> bytes:
+    def _statement_id(self, said: Statement, episode: bytes | None, triple: Sequence[str]) -> bytes:
         if said.statement_id is not None:
             name = checked_name(said.statement_id, "statement_id")
             return self._name("statement", name, *triple)
-        if said.episode_id is not None:
-            return self._name("said in", said.episode_id.lower(), *triple)
+        if episode is not None:
+            return self._name("said in", episode.hex(), *triple)
         return self._new_id()
 
     def _name(self, *parts: str) -> bytes:
