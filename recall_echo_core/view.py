@@ -237,8 +237,10 @@ class View:
         Raises:
             UnknownEntity: there is none of this name; the closest names are suggested.
         """
+        wanted_name = checked_name(name, "name")
+        key = None if key is None else checked_name(key, "key")
         with self._reading() as graph:
-            wanted = graph.entity_id(checked_name(name, "name"), key)
+            wanted = graph.entity_id(wanted_name, key)
             if wanted not in graph.nodes:
                 raise UnknownEntity(name, _close_names(graph, name))
             return entity_of(graph, wanted, self._details(graph, [wanted]))
@@ -250,6 +252,7 @@ class View:
 
         Pages stay right while others write: nothing is skipped or repeated.
         """
+        kind = None if kind is None else checked_name(kind, "kind")
         with self._reading() as graph:
             ids = page(graph.nodes, after, limit, lambda id: kind in (None, graph.nodes[id].kind))
             stored = self._details(graph, ids)
@@ -289,12 +292,13 @@ class View:
     ) -> list[Episode]:
         """Return a page of episodes in the order recorded; `after` is the last id seen."""
         namespace = self._room.namespace
+        session = None if session_id is None else checked_name(session_id, "session_id")
         with self._reading() as graph:
             ids = page(
                 graph.episodes,
                 after,
                 limit,
-                lambda id: session_id in (None, graph.episodes[id].session),
+                lambda id: session in (None, graph.episodes[id].session),
             )
             positions = [graph.episodes[id].position for id in ids]
         stored = namespace.log.at(namespace.key, positions)
