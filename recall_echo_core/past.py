@@ -82,6 +82,9 @@ class PastView(View):
             loader = LogLoader(log, key, None, self._known)
             graph.fold(log.read(key, known_at=self._known, ref=SETTINGS_REF), loader)
             graph.fold(log.read(key, known_at=self._known, subjects=[subject]), loader)
+            with namespace.reading() as live:  # names are shown as first spelt, wherever that was
+                for id, node in graph.nodes.items():
+                    node.name = live.nodes[id].name
             yield graph
             return
         if self._graph is None:
