@@ -115,8 +115,7 @@ class Namespace:
             with self._lock:
                 graph = self._opened()
                 if graph.position == stored[0].position - 1:
-                    head = stored[-1].position
-                    graph.fold(stored, LogLoader(self.log, self.key, head))
+                    self._fold(graph, stored)
                 else:
                     self._follow(graph, stored[-1].position)
         return stored
@@ -159,4 +158,11 @@ class Namespace:
             have = {item.position for item in stored}
             missing = next(p for p in range(before + 1, head + 1) if p not in have)
             raise CorruptLog(self.key.name, missing, "the event is missing")
-        graph.fold(stored, LogLoader(self.log, self.key, head))
+        self._fold(graph, stored)
+
+    def _fold(self, graph: Graph, stored: Sequence[Stored]) -> None:
+        try:
+            graph.fold(stored, LogLoader(self.log, self.key, stored[-1].position))
+        except BaseException:
+            self._graph = None  # half folded; it is built anew when next asked for
+            raise
