@@ -11,13 +11,22 @@ from hypothesis import strategies as st
 
 from recall_echo_core.confidence import path_confidence
 from recall_echo_core.events import EvidenceObserved, Stored
-from recall_echo_core.fold import Period
+from recall_echo_core.fold import folded
 from recall_echo_core.graph import Graph
 from recall_echo_core.paths import Trail, reachable, separate_trails
 from recall_echo_core.picture import NEVER, Edge, Group
+from recall_echo_core.settings import Folding
 from recall_echo_core.times import DAY
 
-PERIOD = Period(b"", 1.0, 0.0, "explicit", 0, 0, None, None, None, 1, 0)
+
+def said(number: int, value: str, **changes: object) -> EvidenceObserved:
+    return EvidenceObserved(
+        id=bytes([number]) * 16, subject=b"a", subject_name="a", type="R",
+        object=value.encode(), object_name=value, observed_at=0, establishes=True, **changes,
+    )  # fmt: skip
+
+
+((PERIOD,),) = folded([said(1, "m")], Folding()).values()
 Link = tuple[str, str, str, float]  # subject, type, object, confidence
 
 
@@ -231,14 +240,8 @@ def test_a_depth_beyond_the_graph_costs_nothing() -> None:
 @pytest.mark.parametrize(("least", "seen"), [(0.0, 2), (0.1, 2), (0.11, 1), (0.6, 1), (0.61, 0)])
 def test_edges_under_the_least_confidence_are_invisible(least: float, seen: int) -> None:
     """An edge of exactly the least is still seen."""
-    graph = Graph(b"0" * 16)
-    for number, (value, alpha) in enumerate([("m", 6.0), ("z", 1.0)], 1):
-        told = EvidenceObserved(
-            id=bytes([number]) * 16, subject=b"a", subject_name="a", type="R",
-            object=value.encode(), object_name=value, observed_at=0, establishes=True,
-        )  # fmt: skip
-        graph.fold([Stored(number, 0, told)], None)
-        belief = Period(b"", alpha, 10 - alpha, "inferred", 0, 0, 0, None, None, 1, 0)
-        graph.groups[b"a", "r"].values[value.encode()] = (belief,)
+    graph = Graph(b"0" * 16, Folding(priors={"inferred": 0.6, "speculative": 0.1}))
+    told = [said(1, "m"), said(2, "z", context="speculative")]
+    graph.fold([Stored(place, 0, event) for place, event in enumerate(told, 1)], None)
 
     assert len(list(graph.edges(b"a", 0, DAY, least))) == seen
