@@ -145,6 +145,7 @@ class Memory(Telling):
         """
         recall, reward = self._recall_id(recall_id), reward_of(outcome)
         judge = checked_name(source, "source")
+        self._engine.save_receipts(self._room)
 
         def decide(writer: Writer) -> Sequence[Event]:
             return self._receipt_in(writer, recall).judged(reward, judge)
