@@ -60,6 +60,8 @@ def test_the_moment_known_and_the_moment_asked_about_differ(memory, clock) -> No
 def live_through(memory: Memory, clock: MovableClock, seed: int) -> Iterator[None]:
     """Tell a memory things at random, pausing after each."""
     rng = random.Random(seed)
+    memory.add_entity("ANN")  # the spelling to be shown, also where "Ann" is a subject
+    memory.add_entity("ROME")
     for step in range(60):
         clock.advance(hours=rng.randrange(1, 90))
         subject, type = rng.choice(PEOPLE), rng.choice(["LIVES_IN", "LIKES", "lives_in"])
