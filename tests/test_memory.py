@@ -53,13 +53,13 @@ VERBS: list[tuple[str, dict[str, Any]]] = [
     ("get", {"name": "Ann"}), ("relations", {}), ("episodes", {}), ("recall", {"text": "who?"}),
 ]  # fmt: skip
 TELLING: list[tuple[str, dict[str, Any]]] = [
-    ("remember", FACT), ("corroborate", FACT), ("contradict", FACT), ("observe", {"statements": []}),
+    ("remember", FACT), ("corroborate", FACT), ("contradict", FACT), ("namespaces", {}),
     ("supersede", {"subject": "Ann", "type": "R", "old": "a", "new": "b"}),
     ("retract", {"evidence_id": "0" * 32}), ("add_entity", {"name": "Ann"}),
     ("record", {"messages": {"content": "hi"}}), ("as_of", {"known_at": "2026-01-01"}),
     ("mark_used", {"recall_id": "0" * 32}), ("feedback_for_run", {"run_id": "r", "score": 1}),
     ("feedback", {"recall_id": "0" * 32, "outcome": 1.0}), ("namespace", {"name": "bob"}),
-    ("namespaces", {}), ("stats", {}), ("verify", {}), ("reindex", {}), ("flush", {}),
+    ("observe", {"statements": []}), ("stats", {}), ("verify", {}), ("reindex", {}), ("flush", {}),
     ("__enter__", {}),
 ]  # fmt: skip
 
@@ -156,18 +156,16 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert path.read_bytes() == b"precious"
 
 
-@pytest.mark.parametrize(
-    "name", ["~/m", "~/with space", "~/ä?b#c%20&d=e", "~/a;b'c\"d", "~/:memory:"]
-)
+@pytest.mark.parametrize("name", ["m", "with space", "ä?b#c%20&d=e", "a;b'c\"d", ":memory:"])
 def test_any_folder_will_do(tmp_path, monkeypatch, name: str) -> None:
     """A tilde is the home folder; the log is in the folder named and nowhere else."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    with opened(name) as memory:
+    with opened(f"~/{name}") as memory:
         memory.remember(**FACT)
 
-    assert [path.name for path in tmp_path.iterdir()] == [name[2:]]
-    assert (tmp_path / name[2:] / "log.sqlite3").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "log.sqlite3").is_file()
 
 
 def test_it_comes_back_as_it_was(tmp_path, clock) -> None:
@@ -176,7 +174,7 @@ def test_it_comes_back_as_it_was(tmp_path, clock) -> None:
     with opened(tmp_path, clock=clock) as memory:
         memory.observe(said)
         memory.add_entity("S1", abstract="first")
-        known = memory.relations(limit=999), memory.entities(), memory.traverse("S1", depth=3)
+        known = memory.relations(limit=999), memory.entities(), memory.traverse("S1")
     snapshots = list(tmp_path.glob("snapshots/*/*.snapshot"))
     assert len(snapshots) == 1
 
@@ -184,11 +182,8 @@ def test_it_comes_back_as_it_was(tmp_path, clock) -> None:
         if damage is not None:
             snapshots[0].write_bytes(damage)
         with opened(tmp_path, clock=clock) as memory:
-            assert known == (
-                memory.relations(limit=999),
-                memory.entities(),
-                memory.traverse("S1", 3),
-            )
+            found = memory.relations(limit=999), memory.entities(), memory.traverse("S1")
+            assert found == known
             assert memory.verify().ok
 
 
@@ -257,5 +252,5 @@ def test_a_text_that_went_missing_under_us_is_a_damaged_log(tmp_path, clock) -> 
         log_of(tmp_path, "DELETE FROM events")
         for verb, given in VERBS:
             if verb in ("episodes", "get", "entities", "recall"):
-                with pytest.raises(CorruptLog, match="position 1"):
+                with pytest.raises(CorruptLog, match=r"position [12]"):
                     getattr(memory, verb)(**given)
