@@ -37,8 +37,8 @@ _LOG = logging.getLogger(__name__)
 _PREFIX = "kind-"
 _KIND = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _PROBE = 2500  # more than Chroma holds outside the graph, so a lost graph shows
-_TIE_ROOM = 16  # neighbours asked for beyond the limit, to order ties at the cut by key
-_TIE_MOST = 4096  # where we stop asking for more of them
+_TIE_ROOM = 16  # neighbours asked for beyond the limit, to see ties that reach across it
+_SMALL = 20_000  # up to here comparing all vectors is as fast as the graph
 # Raising any of these finds more of the true neighbours; the first also slows searches, the
 # second writes, the third both.
 _HNSW = {"space": "cosine", "ef_search": 200, "ef_construction": 200, "max_neighbors": 16}
@@ -169,6 +169,7 @@ class ChromaIndex(VectorIndex):
     def __init__(self, folder: ChromaFolder, collection: Any) -> None:
         self._folder, self._collection = folder, collection
         self._marks: dict[str, Any] = dict(collection.metadata or {})
+        self._twin: ExactIndex | None = None
 
     @property
     def position(self) -> int:
@@ -189,6 +190,8 @@ class ChromaIndex(VectorIndex):
             for start in range(0, len(unique), self._folder._batch):
                 chunk = slice(start, start + self._folder._batch)
                 self._collection.upsert(unique[chunk], embeddings=rows[chunk])
+            if self._twin is not None:
+                self._twin.upsert(unique, rows)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove keys; keys that are not held are ignored."""
@@ -200,12 +203,17 @@ class ChromaIndex(VectorIndex):
             self._record(self.position, max(0, self._marks["count"] - len(unique)))
             for start in range(0, len(unique), self._folder._batch):
                 self._collection.delete(unique[start : start + self._folder._batch])
+            if self._twin is not None:
+                self._twin.delete(unique)
 
     def search(self, vector: Vectors, limit: int) -> list[tuple[str, float]]:
         """At most `limit` (key, cosine similarity) pairs, best first, ties by key.
 
         Raising `limit` above 200 makes the search wider, slower and closer to exact. Raises
         `StoreError` when vectors have been lost; opening the folder again then starts over.
+
+        The graph works badly when a tenth of the vectors or more are equal. Where that shows in
+        an answer, all vectors are read into memory and compared; better, give equal texts one key.
         """
         query = checked_query(vector, limit, self._folder.dimension)
         with self._folder._chroma("search", reading=True):
@@ -239,15 +247,20 @@ class ChromaIndex(VectorIndex):
             self._nearest(any_vector / np.linalg.norm(any_vector), _PROBE)
 
     def _nearest(self, query: Vectors, limit: int) -> list[tuple[str, float]]:
+        twin = self._twin  # kept once the graph has failed
+        if twin is not None and twin.count() <= _SMALL:
+            return twin.search(query, limit)
         wanted = limit + _TIE_ROOM
-        while True:
-            found = best_first(self._ask(query, wanted), wanted)
-            if len(found) < wanted:  # all there are, unless the graph has lost or misses some
-                complete = len(found) >= self._collection.count()
-                return found[:limit] if complete else self._compare_all(query, limit)
-            if found[limit - 1][1] > found[-1][1] or wanted > _TIE_MOST:
-                return found[:limit]
-            wanted *= 4
+        found = best_first(self._ask(query, wanted), wanted)
+        if len(found) < wanted:
+            # All there are; or the graph has lost some, or has some that no link leads to.
+            reliable = len(found) >= self._collection.count()
+        else:
+            # Many equal vectors link to each other only, and so hide what else is near. Ties
+            # across the limit, too, can be ordered by key only with all of them at hand.
+            distinct = len({similarity for _, similarity in found})
+            reliable = found[limit - 1][1] > found[-1][1] and distinct > len(found) // 2
+        return found[:limit] if reliable else self._exact().search(query, limit)
 
     def _ask(self, query: Vectors, wanted: int) -> list[tuple[str, float]]:
         answer = self._collection.query(
@@ -257,17 +270,18 @@ class ChromaIndex(VectorIndex):
         similarities = np.clip(1.0 - distances, -1.0, 1.0).tolist()
         return list(zip(answer["ids"][0], similarities, strict=True))
 
-    def _compare_all(self, query: Vectors, limit: int) -> list[tuple[str, float]]:
-        """Answer exactly, for a graph in which some vectors cannot be reached."""
+    def _exact(self) -> ExactIndex:
+        """The same vectors in memory, for searches in which the graph cannot be relied on."""
         with self._folder._lock:
-            expected = self._collection.count()
-            held = self._collection.get(include=["embeddings"])
-        keys, rows = held["ids"], held["embeddings"]
-        if len(keys) < expected or len(rows) < expected:
-            raise StoreError(f"{expected} vectors should be there, {len(rows)} are")
-        exact = ExactIndex(self._folder.dimension)
-        exact.upsert(keys, rows)
-        return exact.search(query, limit)
+            if self._twin is None:
+                expected = self._collection.count()
+                held = self._collection.get(include=["embeddings"])
+                if min(len(held["ids"]), len(held["embeddings"])) < expected:
+                    raise StoreError(f"{expected} vectors should be there, some are not")
+                twin = ExactIndex(self._folder.dimension)
+                twin.upsert(held["ids"], held["embeddings"])
+                self._twin = twin
+            return self._twin
 
     def _record(self, position: int, count: int) -> None:
         marks = self._folder._marks(position, count)
