@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -93,9 +94,8 @@ def _counting(definition: str) -> Any:
 
 def _known(name: str) -> dict[str, Any]:
     """What fastembed says about a model, or `ValueError` with the names that come close."""
-    from fastembed import TextEmbedding
-
-    models = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
+    listed = _library().TextEmbedding.list_supported_models()
+    models: dict[str, dict[str, Any]] = {model["model"].lower(): model for model in listed}
     if name.lower() in models:
         return models[name.lower()]
     close = difflib.get_close_matches(name.lower(), models, n=3, cutoff=0.5)
@@ -162,6 +162,19 @@ def _unreachable(repository: str) -> str | None:
 
 
 def _load(name: str, **options: Any) -> Any:
-    from fastembed import TextEmbedding
+    return _library().TextEmbedding(name, **options)
 
-    return TextEmbedding(name, **options)
+
+def _library() -> Any:
+    """Import fastembed, and keep the runtime below it from reporting its use to its maker.
+
+    onnxruntime decides when it is first imported; where somebody else did that before, it can
+    only be asked to send less.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import fastembed
+    import onnxruntime  # type: ignore[import-untyped]  # it ships no types
+
+    if os.environ["ORT_DISABLE_TELEMETRY"] == "1":
+        onnxruntime.disable_telemetry_events()
+    return fastembed
