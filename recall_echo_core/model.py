@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from recall_echo_core.confidence import Beta, Context, decayed
+from recall_echo_core.times import Moment, moment, to_datetime
 
 __all__ = [
     "Belief",
@@ -128,7 +129,7 @@ class Relation(msgspec.Struct, frozen=True):
         """Return the central credible interval of the confidence; raising `mass` widens it."""
         return self.belief.interval(mass)
 
-    def effective(self, now: datetime | None = None, *, half_life: float | None = None) -> float:
+    def effective(self, now: Moment | None = None, *, half_life: float | None = None) -> float:
         """Return the confidence after fading since it was last confirmed.
 
         Args:
@@ -136,16 +137,19 @@ class Relation(msgspec.Struct, frozen=True):
             half_life: Days in which it halves; raising it fades slower.
         """
         since = self.reinforced_at or self.valid_from or self.established_at
-        days = ((now or self.read_at) - since).total_seconds() / 86_400
+        days = (self._moment(now) - since).total_seconds() / 86_400
         life = self.half_life_days if half_life is None else half_life
         return decayed(self.confidence, days, life, self.decay_floor)
 
-    def holds(self, at: datetime | None = None) -> bool:
+    def holds(self, at: Moment | None = None) -> bool:
         """Whether a moment, the one it was read at by default, lies inside its period."""
-        at = at or self.read_at
-        return (self.valid_from is None or self.valid_from <= at) and (
-            self.valid_until is None or at < self.valid_until
+        asked = self._moment(at)
+        return (self.valid_from is None or self.valid_from <= asked) and (
+            self.valid_until is None or asked < self.valid_until
         )
+
+    def _moment(self, given: Moment | None) -> datetime:
+        return self.read_at if given is None else to_datetime(moment(given))
 
 
 def titled(name: str, abstract: str | None) -> str:
