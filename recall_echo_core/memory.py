@@ -7,6 +7,7 @@ which of its memories helped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -153,7 +154,9 @@ class Memory(Telling):
         self._append(decide)
 
     def feedback_for_run(self, run_id: str, score: float, *, key: str = "outcome") -> int:
-        """Give every recall of a host's run a verdict; return how many there were.
+        """Give every recall of a host's run a verdict; return how many took it.
+
+        A recall whose receipt has expired is passed over.
 
         Args:
             run_id: What was given to `recall(run_id=)`.
@@ -161,7 +164,7 @@ class Memory(Telling):
             key: Names the verdict; a later one of the same key replaces it.
 
         Raises:
-            UnknownRecall: no recall belongs to the run.
+            UnknownRecall: no recall belongs to the run, or the receipts of all have expired.
         """
         run = self._run(run_id)
         reward_of(float(score))
@@ -172,11 +175,14 @@ class Memory(Telling):
             for stored in namespace.log.read(namespace.key, run=run)
             if isinstance(stored.event, RecallServed)
         ]
-        if not recalls:
-            raise UnknownRecall(run_id, "no recall belongs to this run")
+        taken = 0
         for recall_id in recalls:
-            self.feedback(recall_id, float(score), source=key)
-        return len(recalls)
+            with suppress(UnknownRecall):
+                self.feedback(recall_id, float(score), source=key)
+                taken += 1
+        if not taken:
+            raise UnknownRecall(run_id, "no recall of this run has a receipt (any more)")
+        return taken
 
     # Other moments, other namespaces, the end
 
