@@ -98,13 +98,14 @@ def line(
 def _belief(relation: Relation, confidence: float | None) -> str:
     sure = relation.effective() if confidence is None else confidence
     parts = [f"{sure:.0%} sure"]
-    if relation.contested:
-        parts.append(f"contested: {relation.supports} for, {relation.opposes} against")
+    if relation.opposes:
+        label = "contested" if relation.contested else "doubted"
+        parts.append(f"{label}: {relation.supports} for, {relation.opposes} against")
+    source = neutralised(relation.source)
     if relation.reinforced_at is None:
-        parts.append("never confirmed")
+        parts.append(f"never confirmed, first spoken of by {source}")
     else:
-        day, source = _day(relation.reinforced_at), neutralised(relation.source)
-        parts.append(f"last confirmed {day} by {source}")
+        parts.append(f"last confirmed {_day(relation.reinforced_at)} by {source}")
     return ", ".join(parts)
 
 
