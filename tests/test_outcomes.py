@@ -492,6 +492,24 @@ class TestRuns:
             assert memory.feedback_for_run("3f2b", 0.0) == 1
             assert memory.get("Acme").utility == 0.45
 
+    def test_an_expired_recall_of_a_run_is_passed_over(
+        self, memory: Memory, clock: MovableClock
+    ) -> None:
+        """Of a run that went on for months, the recalls that still can take the verdict."""
+        memory.recall("Carol", kinds=["entity"], run_id="run")
+        memory.flush()
+        clock.advance(days=80)
+        found = memory.recall(QUESTION, kinds=["relation"], run_id="run")
+        memory.flush()
+        clock.advance(days=20)
+
+        assert memory.feedback_for_run("run", 1.0) == 1
+        assert {utilities(memory)[hit.id] for hit in found} == {USED}
+        assert {entity.utility for entity in memory.entities()} == {0.5}
+        clock.advance(days=80)
+        with pytest.raises(UnknownRecall, match="no recall of this run has a receipt"):
+            memory.feedback_for_run("run", 0.0)
+
     @pytest.mark.parametrize(
         ("run", "score", "error"),
         [
