@@ -32,7 +32,7 @@ STOP_WORDS: Final = frozenset(
 def _word() -> Pattern[str]:
     import regex  # 30 ms that opening a memory should not pay
 
-    return regex.compile(r"\b\w[\w'’]*?\b", flags=regex.WORD)
+    return regex.compile(r"\b\w.*?\b", flags=regex.WORD)
 
 
 def content_words(text: str, without: Iterable[str] = ()) -> frozenset[str]:
