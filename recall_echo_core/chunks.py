@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["chunked"]
 
-# Each cuts finer than the one before: sentences, words, runs of graphemes. All keep every
-# character. A run is a quarter of the limit, since counting tokens one grapheme at a time is slow.
+# Each cuts finer than the one before: sentences, words, runs of graphemes, graphemes. All keep
+# every character. Runs of a quarter of the limit come first, since counting the tokens of one
+# grapheme at a time is slow.
 SENTENCE, WORD = r"(?s).*?(?:[.!?。！？؟।]+[\s\"')\]]*|\n+|$)", r"\S*\s*"
+GRAPHEME = r"\X"
 
 
 @lru_cache(maxsize=16)
@@ -40,8 +42,8 @@ def chunked(text: str, limit: int, count: Callable[[str], int]) -> list[str]:
     """
     if count(text) <= limit:
         return [text]
-    run = rf"\X{{1,{max(1, limit // 4)}}}"
-    return [chunk for chunk in _packed(text, limit, count, (SENTENCE, WORD, run)) if chunk.strip()]
+    cuts = SENTENCE, WORD, rf"\X{{1,{max(1, limit // 4)}}}", GRAPHEME
+    return [chunk for chunk in _packed(text, limit, count, cuts) if chunk.strip()]
 
 
 def _packed(
