@@ -14,6 +14,7 @@ from recall_echo_core.recalled import Hit
 from recall_echo_core.texts import Kind
 
 if TYPE_CHECKING:
+    from recall_echo_core.events import Stored
     from recall_echo_core.model import Entity, Episode, Relation
     from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
@@ -53,7 +54,7 @@ class Answering:
         k: int,
         kinds: Collection[Kind],
         when: When,
-        pending: Mapping[bytes, Activity],
+        pending: Callable[[], Mapping[bytes, Activity]],
     ) -> list[Hit]:
         """Return the best `k` hits of some kinds."""
         limit = max(LEAST, WIDER * k)
@@ -62,7 +63,7 @@ class Answering:
             more = any(truncated for _, truncated in found.values())
             with self._reading() as graph:
                 current = {kind: _current(graph, items) for kind, (items, _) in found.items()}
-                ranked = best(rank(graph, current, when, self._settings, pending), k, kinds)
+                ranked = best(rank(graph, current, when, self._settings, pending()), k, kinds)
                 # Old versions and ended relations may have crowded out what still counts.
                 if len(ranked) == k or not more:
                     return self._portrayed(graph, ranked, when.now)
@@ -74,18 +75,21 @@ class Answering:
         positions = {graph.episodes[item].position for item in episodes}
         stored = self._log.at(self._key, positions | detail_positions(graph, entities))
         hits: list[Hit] = []
-        for number, candidate in enumerate(ranked, 1):
-            item: Entity | Relation | Episode
-            if candidate.kind == "entity":
-                item = entity_of(graph, candidate.item, stored)
-            elif candidate.kind == "episode":
-                item = episode_of(stored[graph.episodes[candidate.item].position])
-            else:
-                mark, period = graph.relations[candidate.item], candidate.period
-                assert period is not None
-                item = relation_of(graph, mark.group, mark.object, period, now)
-            hits.append(_hit(graph, number, candidate, item, now))
+        for candidate in ranked:
+            item = self._item(graph, candidate, stored, now)
+            if item is not None:
+                hits.append(_hit(graph, len(hits) + 1, candidate, item, now))
         return hits
+
+    def _item(
+        self, graph: Graph, ranked: Ranked, stored: Mapping[int, Stored], now: int
+    ) -> Entity | Relation | Episode | None:
+        if ranked.kind == "entity":
+            return entity_of(graph, ranked.item, stored)
+        if ranked.kind == "episode":
+            return episode_of(stored[graph.episodes[ranked.item].position])
+        mark, period = graph.relations[ranked.item], ranked.period
+        return None if period is None else relation_of(graph, mark.group, mark.object, period, now)
 
 
 def _hit(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from recall_echo_core.arguments import checked_name
 from recall_echo_core.engine import Engine, Room
+from recall_echo_core.erasure import finish
 from recall_echo_core.errors import StoreError
 from recall_echo_core.indexing import Indexing
 from recall_echo_core.memory import Lease, Memory
@@ -24,6 +25,7 @@ from recall_echo_core.ports import Embedder, VectorFolder
 from recall_echo_core.receipts import Receipts
 from recall_echo_core.same_model import SENTENCE, SameModel
 from recall_echo_core.settings import load_settings
+from recall_echo_core.stores.folders import Folders
 
 if TYPE_CHECKING:
     from recall_echo_core.stores.sql import SqlLog
@@ -135,22 +137,36 @@ def _new_engine(
     log = SqlLog(sqlite_url(folder / LOG_FILE))
     try:
         if reindex:
-            drop_all(log.engine)
-            _begin_anew(log)
+            drop_all(log)
+            _begin_anew(log, ROUND)
         same = SameModel(embedder, log)
         if not isinstance(embedding, str) and embedding is not None:
             same.verify()
     except BaseException:
         log.close()
         raise
-    return Engine(
+    engine = Engine(
         log,
         same,
         constants,
         clock=clock or _machine_clock,
         new_id=_new_id,
         make=lambda engine, name: _room(folder, engine, name),
+        folders=Folders(folder),
     )
+    finish(engine)
+    return engine
+
+
+def _forked() -> None:
+    """Forget, in a child process, the engines of its parent: their files are not its own."""
+    global _lock
+    _lock = threading.RLock()
+    _engines.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register
@@ -217,35 +233,45 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
 
     log, embedder = engine.log, engine.embedder
     key = log.namespace(name, _new_salt)
-    generation, _ = log.head(key)
-    identity = f"{key.salt.hex()}:{generation}"
-    snapshots = Snapshots(folder / "snapshots" / str(key.id), identity)
+    folders = Folders(folder)
+    vectors = folders.vectors(key.id)
+    own_round = f"{ROUND}:{key.id}"
+
+    def identity(generation: int) -> str:
+        return f"{key.salt.hex()}:{generation}"
+
+    def snapshots(generation: int) -> Snapshots:
+        return Snapshots(folders.snapshots(key.id), identity(generation))
+
     namespace = Namespace(log, key, snapshots)
-    vectors = folder / "vectors" / str(key.id)
 
     def open_folder(create: bool) -> VectorFolder | None:
         if not create and not vectors.exists():
             return None
         from recall_echo_core.stores.chroma import ChromaFolder  # half a second to import
 
-        made_from = f"{identity}:{embedder.model_id}:{log.note(ROUND) or 0}"
+        generation, _ = log.head(key)
+        rounds = f"{log.note(ROUND) or 0}.{log.note(own_round) or 0}"
+        made_from = f"{identity(generation)}:{embedder.model_id}:{rounds}"
         return ChromaFolder(vectors, embedder.dimension, identity=made_from)
 
     indexing = Indexing(
         namespace,
-        Embeddings(log.engine, key.id, embedder.dimension),
+        Embeddings(log, key.id, embedder.dimension),
         embedder,
         lambda: ExactIndex(embedder.dimension),
         open_folder,
-        lambda: _begin_anew(log),
+        lambda: _begin_anew(log, own_round),
         engine.settings.index_batch,
     )
-    return Room(namespace, indexing, Receipts())
+    receipts = Receipts()
+    namespace.taken = receipts.settle
+    return Room(namespace, indexing, receipts)
 
 
-def _begin_anew(log: SqlLog) -> None:
-    """Make every index on disk stale, to be filled again from the kept embeddings."""
-    log.set_notes({ROUND: str(int(log.note(ROUND) or 0) + 1)})
+def _begin_anew(log: SqlLog, round: str) -> None:
+    """Make indexes on disk stale, to be filled again from the kept embeddings."""
+    log.set_notes({round: str(int(log.note(round) or 0) + 1)})
 
 
 def _machine_clock() -> datetime:

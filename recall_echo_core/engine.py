@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import msgspec
 
 from recall_echo_core.arguments import checked_name
 from recall_echo_core.background import Background
-from recall_echo_core.errors import StoreClosed
+from recall_echo_core.errors import CorruptLog, StoreClosed, StoreErased, StoreError
 from recall_echo_core.events import SettingsChanged
 from recall_echo_core.indexing import Indexing
 from recall_echo_core.namespace import Namespace
@@ -21,10 +23,12 @@ from recall_echo_core.times import Clock, moment
 if TYPE_CHECKING:
     from recall_echo_core.ports import Embedder
     from recall_echo_core.settings import Settings
+    from recall_echo_core.stores.folders import Folders
     from recall_echo_core.stores.sql import SqlLog
 
 __all__ = ["Engine", "Room"]
 
+log = logging.getLogger(__name__)
 # Each open Chroma folder costs a few MB and file handles; see docs/decisions.
 OPEN_FOLDERS: Final = 32
 
@@ -47,6 +51,7 @@ class Engine:
         clock: What time it is.
         new_id: Makes a fresh random id of 16 bytes.
         make: Builds what a namespace needs on disk.
+        folders: Where views lie on disk.
     """
 
     def __init__(
@@ -58,7 +63,9 @@ class Engine:
         clock: Clock,
         new_id: Callable[[], bytes],
         make: Callable[[Engine, str], Room],
+        folders: Folders,
     ) -> None:
+        self._folders = folders
         self.log, self.embedder, self.settings = log, embedder, settings
         self.clock, self.new_id = clock, new_id
         self.background = Background(active=settings.background)
@@ -66,6 +73,7 @@ class Engine:
         self._lock = threading.RLock()
         self._rooms: OrderedDict[str, Room] = OrderedDict()
         self._closed = False
+        self._process = os.getpid()
         self._open_rooms = OPEN_FOLDERS
 
     def now(self) -> int:
@@ -74,19 +82,48 @@ class Engine:
 
     def room(self, name: str) -> Room:
         """Return a namespace, opening it when it is first asked for."""
+        if os.getpid() != self._process:
+            raise StoreError(
+                "This memory was opened before a fork; call open_memory(...) in this process."
+            )
+        idle: list[Room] = []
+        name = checked_name(name, "namespace")
         with self._lock:
             if self._closed:
                 raise StoreClosed()
             room = self._rooms.get(name)
             if room is None:
-                room = self._make(self, checked_name(name, "namespace"))
+                room = self._make(self, name)
+                room.namespace.erased = lambda: self.evict(name)
                 self._tell_settings(room.namespace)
                 self._rooms[name] = room
             self._rooms.move_to_end(name)
-            idle = list(self._rooms.values())[: -self._open_rooms]
+            if len(self._rooms) > self._open_rooms:
+                idle = list(self._rooms.values())[: -self._open_rooms]
         for other in idle:
             other.indexing.close_folder()  # it opens again when needed
         return room
+
+    def evict(self, name: str) -> None:
+        """Let go of a namespace that is no more."""
+        with self._lock:
+            room = self._rooms.pop(name, None)
+        if room is not None:
+            room.receipts.clear()
+            room.indexing.close_folder()
+
+    def drop_snapshots(self) -> None:
+        """Throw away every snapshot; graphs are folded from the log again."""
+        self._folders.drop_snapshots()
+
+    def clean_views(self) -> bool:
+        """Throw away views that may hold what was forgotten; return whether all are gone."""
+        keys = self.log.keys()
+        clean = self._folders.drop_snapshots()
+        for key in keys:
+            if self._folders.vectors(key.id).exists():
+                clean = self.room(key.name).indexing.renew_folder() and clean
+        return self._folders.drop_strangers([key.id for key in keys]) and clean
 
     def written(self, room: Room) -> None:
         """Have the work done that follows a write, behind the turn."""
@@ -98,7 +135,6 @@ class Engine:
             waiting = room.receipts.waiting()
             if waiting:
                 room.namespace.append(self.now(), lambda _: waiting)
-                room.receipts.written(waiting)
 
     def close(self) -> None:
         """Make receipts durable, keep snapshots, and let go of every file."""
@@ -117,14 +153,23 @@ class Engine:
             self.log.close()
 
     def _follow(self, room: Room) -> None:
-        self.save_receipts(room)
-        room.indexing.catch_up(lambda: self.background.stopping)
-        room.namespace.snapshot(least=20_000)
+        try:
+            self.save_receipts(room)
+            room.indexing.catch_up(lambda: self.background.stopping)
+            room.namespace.snapshot(least=20_000)
+        except StoreErased:
+            return  # forgotten meanwhile; there is nothing to follow any more
 
     def _tell_settings(self, namespace: Namespace) -> None:
         """Log the settings that evidence folds with, if they are not the log's already."""
-        with namespace.reading() as graph:
-            wanted = self.settings.folding(graph.folding)
-            if graph.folding == wanted:
-                return
+        if not self.settings.declared:
+            return
+        try:
+            with namespace.reading() as graph:
+                wanted = self.settings.folding(graph.folding)
+                if graph.folding == wanted:
+                    return
+        except CorruptLog:
+            log.exception("settings were not told; verify() and export() still work")
+            return
         namespace.append(self.now(), lambda _: [SettingsChanged(wanted)])

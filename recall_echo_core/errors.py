@@ -10,9 +10,11 @@ RecallEchoError
 ├─ NotAllowed                      the request is well formed, but its moment has passed
 ├─ StoreError                      the disk, the database or the vector index said no
 │  ├─ StoreClosed
+│  ├─ StoreErased                  the whole namespace was forgotten by somebody else
 │  ├─ StoreBusy                    another process holds what this one needs
 │  ├─ CorruptLog                   a stored event is not what was written
 │  └─ UnsupportedShape             the store was written by a newer version
+├─ BadExport                       a file to import is cut off, changed, or not ours
 ├─ EmbedderUnavailable             no model to turn text into vectors
 └─ EmbedderMismatch                the store was built with another model
 ```
@@ -24,6 +26,7 @@ anything is written.
 from __future__ import annotations
 
 __all__ = [
+    "BadExport",
     "CorruptLog",
     "EmbedderMismatch",
     "EmbedderUnavailable",
@@ -32,6 +35,7 @@ __all__ = [
     "RecallEchoError",
     "StoreBusy",
     "StoreClosed",
+    "StoreErased",
     "StoreError",
     "UnknownEntity",
     "UnknownEvidence",
@@ -102,6 +106,16 @@ class StoreClosed(StoreError):
         super().__init__(f"{what} is closed; open it again with open_memory(...).")
 
 
+class StoreErased(StoreError):
+    """A namespace was forgotten whole while it was open; `namespace` is an attribute."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        super().__init__(
+            f"Namespace {namespace!r} was forgotten while it was open; ask again to begin it anew."
+        )
+
+
 class StoreBusy(StoreError):
     """Another process holds the file this one needs; `path` is an attribute."""
 
@@ -130,6 +144,14 @@ class UnsupportedShape(StoreError):
             f"{what} has shape {found}, this version reads up to {known};"
             " upgrade recall-echo-adapters."
         )
+
+
+class BadExport(RecallEchoError):
+    """A file cannot be imported; nothing of it was. `path` is an attribute."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path} cannot be imported: {reason}.")
 
 
 class EmbedderUnavailable(RecallEchoError):

@@ -19,10 +19,12 @@ from recall_echo_core.names import normalised
 from recall_echo_core.settings import Folding
 
 __all__ = [
+    "ERASED_SHAPE",
     "SETTINGS_REF",
     "SHAPES",
     "EntityDescribed",
     "EpisodeRecorded",
+    "Erased",
     "Event",
     "EvidenceObserved",
     "EvidenceRetracted",
@@ -34,7 +36,9 @@ __all__ = [
     "UsageMarked",
     "decoded",
     "encoded",
+    "from_json",
     "kind_of",
+    "to_json",
     "type_key",
 ]
 
@@ -94,6 +98,7 @@ class RelationEnded(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int
     context: Context = "inferred"
     source: str = "user"
+    episode: bytes | None = None
 
 
 class EvidenceRetracted(msgspec.Struct, frozen=True):
@@ -153,6 +158,12 @@ class FeedbackGiven(msgspec.Struct, frozen=True, omit_defaults=True):
     replaces: int | None = None
 
 
+class Erased(msgspec.Struct, frozen=True):
+    """Something stood here and was forgotten; only its kind and position are left."""
+
+    kind: str
+
+
 Event: TypeAlias = (
     EntityDescribed
     | EvidenceObserved
@@ -163,6 +174,7 @@ Event: TypeAlias = (
     | RecallServed
     | UsageMarked
     | FeedbackGiven
+    | Erased
 )
 
 
@@ -185,13 +197,14 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
     "usage": UsageMarked,
     "feedback": FeedbackGiven,
 }
-if set(_KINDS.values()) != set(get_args(Event)):  # a kind that could be written but not read
+if {*_KINDS.values(), Erased} != set(get_args(Event)):  # a kind that could be written but not read
     raise AssertionError("every event needs a kind")
 _KIND_OF: Final = {shape: kind for kind, shape in _KINDS.items()}
 _DECODERS: Final = {kind: msgspec.msgpack.Decoder(shape) for kind, shape in _KINDS.items()}
 _encoder: Final = msgspec.msgpack.Encoder()
 
 SHAPES: Final[Mapping[str, int]] = dict.fromkeys(_KINDS, 1)
+ERASED_SHAPE: Final = 0  # of a row whose payload was forgotten
 
 Upcast: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 # (kind, shape) -> how its payload becomes one of the next shape. Empty while all shapes are 1.
@@ -200,7 +213,7 @@ UPCASTS: Final[dict[tuple[str, int], Upcast]] = {}
 
 def kind_of(event: Event) -> str:
     """Return the word a kind of event is stored under."""
-    return _KIND_OF[type(event)]
+    return event.kind if isinstance(event, Erased) else _KIND_OF[type(event)]
 
 
 def encoded(event: Event) -> bytes:
@@ -224,12 +237,42 @@ def decoded(
     """
     if kind not in _KINDS:
         raise UnsupportedShape(f"An event of kind {kind!r}", shape, 0)
+    if shape == ERASED_SHAPE:
+        return Erased(kind)
     if shape == shapes[kind]:
         event: Event = _DECODERS[kind].decode(payload)
         return event
     if shape > shapes[kind]:
         raise UnsupportedShape(f"An event of kind {kind!r}", shape, shapes[kind])
-    fields = msgspec.msgpack.decode(payload)
+    return _lifted(kind, shape, msgspec.msgpack.decode(payload), shapes, upcasts)
+
+
+def to_json(event: Event) -> bytes:
+    """Return an event as a JSON object; bytes are base64, defaults left out."""
+    return b"{}" if isinstance(event, Erased) else msgspec.json.encode(event)
+
+
+def from_json(kind: str, shape: int, text: bytes | msgspec.Raw) -> Event:
+    """Return the event of a JSON object, lifting an older shape step by step.
+
+    Raises:
+        UnsupportedShape: kind or shape come from a newer version.
+        msgspec.MsgspecError: the object is not what its kind and shape promise.
+    """
+    if kind not in _KINDS or shape > SHAPES[kind]:
+        raise UnsupportedShape(f"An event of kind {kind!r}", shape, SHAPES.get(kind, 0))
+    if shape == ERASED_SHAPE:
+        return Erased(kind)
+    return _lifted(kind, shape, msgspec.json.decode(text), SHAPES, UPCASTS)
+
+
+def _lifted(
+    kind: str,
+    shape: int,
+    fields: Any,
+    shapes: Mapping[str, int],
+    upcasts: Mapping[tuple[str, int], Upcast],
+) -> Event:
     for step in range(shape, shapes[kind]):
         fields = upcasts[kind, step](fields)
     lifted: Event = msgspec.convert(fields, _KINDS[kind])

@@ -93,10 +93,15 @@ class Step(msgspec.Struct, frozen=True):
 def order(observation: Observation) -> OrderKey:
     """Return the key evidence folds by: when it was observed, then its id.
 
-    Of what was observed at the same moment, ends come before beginnings, and statements that a
-    relation holds before other evidence about it.
+    Of what was observed at the same moment, statements that a relation holds come first, then
+    ends, then statements of what begins, then other evidence.
     """
-    rank = 0 if isinstance(observation, RelationEnded) else 1 if observation.establishes else 2
+    if isinstance(observation, RelationEnded):
+        rank = 1
+    elif not observation.establishes:
+        rank = 3
+    else:
+        rank = 0 if observation.valid_from is None else 2
     return observation.observed_at, rank, observation.id
 
 

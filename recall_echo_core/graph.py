@@ -70,6 +70,7 @@ class Graph:
         self.nodes: dict[bytes, Node] = {}
         self.groups: dict[GroupKey, Group] = {}
         self.relations: dict[bytes, RelationMark] = {}
+        self.retired: dict[bytes, int] = {}  # where relations stood that are no more, for lists
         self.episodes: dict[bytes, EpisodeMark] = {}
         self.activity: dict[bytes, Activity] = {}
         self.fresh: list[TextKey] = []  # texts given since whoever embeds them last looked
@@ -202,7 +203,8 @@ class Graph:
         self.entities.edges[group.subject, value][group.key] = group
 
     def _erase(self, group: Group, value: bytes) -> None:
-        del self.relations[group.items.pop(value)]
+        item = group.items.pop(value)
+        self.retired[item] = self.relations.pop(item).position
         types = self.entities.edges[group.subject, value]
         del types[group.key]
         if not types:
@@ -311,6 +313,7 @@ class Graph:
             groups,
             self.episodes,
             self.activity,
+            self.retired,
         )
 
     @classmethod
@@ -327,6 +330,7 @@ class Graph:
         for position, group, value in sorted(drawn, key=itemgetter(0)):
             graph._draw(group, value, group.items[value], position)
         graph.episodes, graph.activity = picture.episodes, picture.activity
+        graph.retired = picture.retired
         return graph
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from recall_echo_core.chunks import chunked
@@ -21,7 +22,7 @@ from recall_echo_core.texts import KINDS, Kind, TextKey, parse_key
 if TYPE_CHECKING:
     from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
-    from recall_echo_core.ports import Embedder, VectorFolder, VectorIndex, Vectors
+    from recall_echo_core.ports import Embedder, Progress, VectorFolder, VectorIndex, Vectors
     from recall_echo_core.stores.embeddings import Embeddings
 
 __all__ = ["Found", "Indexing", "best_chunks"]
@@ -60,22 +61,35 @@ class Indexing:
         self._exact, self._open_folder = exact, open_folder
         self._begin_anew, self._batch = begin_anew, batch
         self._lock = threading.RLock()
+        self._generation = -1
         self._pending: list[TextKey] | None = None
         self._reached = 0
         self._newest: dict[Kind, VectorIndex] = {}
         self._folder: VectorFolder | None = None
 
-    def catch_up(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Embed every text given so far; give up in between when `stop` says so."""
+    def catch_up(
+        self, stop: Callable[[], bool] = lambda: False, progress: Progress | None = None
+    ) -> None:
+        """Embed every text given so far; give up in between when `stop` says so.
+
+        `progress` is called with how many texts are done, and how many there are.
+        """
         with self._lock:
             target = self._collect()
+            total = len(self._pending or ())
             while self._pending:
                 if stop():
                     return
+                if progress is not None:
+                    progress(total - len(self._pending), total)
                 batch = self._pending[:BATCH]
                 rest = self._pending[BATCH:]
-                self._embed(batch, rest[0].position - 1 if rest else target)
-                self._pending = rest
+                if self._embed(batch, rest[0].position - 1 if rest else target):
+                    self._pending = rest
+                else:
+                    target = self._collect()
+            if progress is not None:
+                progress(total, total)
             self._reached = target  # kept on disk with the next vectors only: a write is dear
             if sum(index.count() for index in self._newest.values()) >= self._batch:
                 self._store_newest()
@@ -130,11 +144,29 @@ class Indexing:
             ]
         return {key.item: text for key, text in self._texts(keys).items()}
 
-    def lacking(self) -> int:
-        """Return how many texts have no vectors."""
-        with self._namespace.reading() as graph:
-            texts = graph.texts_after(0)
-        return len(set(texts) - self._embeddings.known(texts))
+    def mended(self) -> list[str]:
+        """Compare vectors with texts, make those that lack, and return what was wrong."""
+        with self._lock:
+            self.catch_up()
+            wrong: list[str] = []
+            with self._namespace.reading() as graph:
+                texts = graph.texts_after(0)
+            lacking = sorted(set(texts) - self._embeddings.known(texts))
+            if lacking:
+                self._pending = lacking
+                self.catch_up()
+                wrong.append(f"{len(lacking)} texts had no vectors")
+            for kind in KINDS:
+                stored = self._stored_index(kind)
+                if stored is not None:
+                    have, kept = stored.count(), self._embeddings.count(kind, stored.position)
+                    if have != kept:
+                        wrong.append(f"the index on disk held {have} of {kept} {kind} vectors")
+            if wrong:
+                self._begin_anew()
+                self.close_folder()
+                self.flush()
+            return wrong
 
     def counts(self) -> dict[str, int]:
         """Return how many vectors are on disk, and how many wait to be."""
@@ -144,6 +176,26 @@ class Indexing:
             stored = [self._stored_index(kind) for kind in KINDS]
             on_disk = sum(index.count() for index in stored if index is not None)
         return {"indexed": on_disk, "waiting": waiting}
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Keep vectors as they are: nothing is embedded or searched meanwhile."""
+        with self._lock:
+            yield
+
+    def renew_folder(self) -> bool:
+        """Begin the index on disk anew where it is stale; return whether nothing old is left."""
+        with self._lock:
+            self.close_folder()
+            try:
+                folder = self._open_folder(False)
+            except StoreBusy:
+                return False
+            if folder is None:
+                return True
+            clean = not folder.leftovers()
+            folder.close()
+            return clean
 
     def restart(self) -> None:
         """Drop every vector; the next use embeds each text again."""
@@ -164,6 +216,10 @@ class Indexing:
     def _collect(self) -> int:
         """Take the texts given since last time, and return how far the log had come."""
         with self._namespace.reading() as graph:
+            if self._generation != self._namespace.generation:
+                self.close_folder()
+                self._pending = None
+                self._generation = self._namespace.generation
             if self._pending is None:
                 self._reached = self._embeddings.position()
                 self._pending = graph.texts_after(self._reached)
@@ -198,7 +254,8 @@ class Indexing:
     def _stored_index(self, kind: Kind) -> VectorIndex | None:
         return None if self._folder is None else self._folder.index(kind)
 
-    def _embed(self, batch: Sequence[TextKey], reached: int) -> None:
+    def _embed(self, batch: Sequence[TextKey], reached: int) -> bool:
+        """Embed and keep some texts; false when something was forgotten meanwhile."""
         known = self._embeddings.known(batch)
         texts = self._texts([text for text in batch if text not in known])
         cut = {
@@ -212,13 +269,11 @@ class Indexing:
         for text, chunks in cut.items():
             rows.append((text, vectors[start : start + len(chunks)]))
             start += len(chunks)
-        self._keep(rows, reached)
-
-    def _keep(self, rows: Sequence[tuple[TextKey, Vectors]], reached: int) -> None:
-        if rows:
-            self._embeddings.save(rows, reached)
+        if rows and not self._embeddings.save(rows, reached, self._generation):
+            return False
         self._reached = reached
         self._load_newest()
+        return True
 
     def _texts(self, wanted: Sequence[TextKey]) -> dict[TextKey, str]:
         """Return the texts as they are now; one that has changed since is left out."""
@@ -228,12 +283,10 @@ class Indexing:
             found: dict[TextKey, str] = {}
             for text in wanted:
                 if graph.text_position(text.item) == text.position:
-                    if text.kind == "episode":
-                        event = stored[text.position].event
-                        assert isinstance(event, EpisodeRecorded)
-                        found[text] = spoken(event.name or event.role, event.content)
-                    else:
+                    if text.kind != "episode":
                         found[text] = text_in(graph, text)
+                    elif isinstance(event := stored[text.position].event, EpisodeRecorded):
+                        found[text] = spoken(event.name or event.role, event.content)
         return found
 
     def _store_newest(self) -> None:

@@ -16,14 +16,13 @@ import msgspec
 from recall_echo_core.arguments import checked_name, checked_text, id_of
 from recall_echo_core.errors import StoreClosed, UnknownRecall
 from recall_echo_core.events import Event, RecallServed
+from recall_echo_core.keeping import Keeping
 from recall_echo_core.names import identity
 from recall_echo_core.outcomes import Receipt, receipt_of
 from recall_echo_core.past import PastView
 from recall_echo_core.recall import When
 from recall_echo_core.recalled import Recall, UsageReceipt
-from recall_echo_core.telling import Telling
 from recall_echo_core.times import Moment, moment
-from recall_echo_core.upkeep import Stats, Verification, stats_of, verified
 from recall_echo_core.usage import Shown, detected
 from recall_echo_core.utility import reward_of
 from recall_echo_core.words import content_words
@@ -49,7 +48,7 @@ class Lease:
             self._release()
 
 
-class Memory(Telling):
+class Memory(Keeping):
     """One namespace that can be asked and told things. Safe from any thread.
 
     Made by `open_memory`; use it in a `with` block, or call `close()`.
@@ -167,7 +166,7 @@ class Memory(Telling):
             UnknownRecall: no recall belongs to the run, or the receipts of all have expired.
         """
         run = self._run(run_id)
-        reward_of(float(score))
+        reward = _reward_of_score(score)
         self._engine.save_receipts(self._room)
         namespace = self._room.namespace
         recalls = [
@@ -178,7 +177,7 @@ class Memory(Telling):
         taken = 0
         for recall_id in recalls:
             with suppress(UnknownRecall):
-                self.feedback(recall_id, float(score), source=key)
+                self.feedback(recall_id, reward, source=key)
                 taken += 1
         if not taken:
             raise UnknownRecall(run_id, "no recall of this run has a receipt (any more)")
@@ -208,31 +207,6 @@ class Memory(Telling):
         """Return the names of all namespaces of this store, sorted."""
         self._check_open()
         return self._engine.log.namespaces()
-
-    def stats(self) -> Stats:
-        """Return how much there is of what, and which model reads it."""
-        self._check_open()
-        return stats_of(self._engine, self._room)
-
-    def verify(self) -> Verification:
-        """Check the log event by event, refold it, and compare what is built from it.
-
-        Reads everything; changes nothing.
-        """
-        self._check_open()
-        return verified(self._engine, self._room)
-
-    def reindex(self) -> None:
-        """Embed every text of this namespace again and rebuild its index on disk."""
-        self._check_open()
-        self._room.indexing.restart()
-        self._room.indexing.flush()
-
-    def flush(self) -> None:
-        """Make receipts durable, embed every text, and bring all vectors to the index on disk."""
-        self._check_open()
-        self._engine.save_receipts(self._room)
-        self._room.indexing.flush()
 
     def close(self) -> None:
         """Make everything durable and let go of the files; closing twice is fine.
@@ -288,6 +262,15 @@ class Memory(Telling):
             Shown(item, f"M{number}", texts.get(item, ""))
             for number, (item, _, _) in enumerate(receipt.served.hits, 1)
         ]
+
+
+def _reward_of_score(score: object) -> float:
+    """Return a score as a reward; a `bool` is one here, as feedback tools send it."""
+    if isinstance(score, bool):
+        return float(score)
+    if not isinstance(score, (int, float)):
+        raise TypeError(f"score must be a number in [0, 1], not {score!r:.60}")
+    return reward_of(score)
 
 
 def _at(now: int) -> When:

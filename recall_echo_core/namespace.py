@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from recall_echo_core.errors import CorruptLog
+from recall_echo_core.errors import CorruptLog, StoreErased
 from recall_echo_core.events import (
     Event,
     EvidenceObserved,
@@ -86,8 +86,14 @@ def replayed(log: SqlLog, key: NamespaceKey, known_at: int) -> Graph:
 class Namespace:
     """One isolated memory as this process holds it. Safe from any thread."""
 
-    def __init__(self, log: SqlLog, key: NamespaceKey, snapshots: Snapshots | None) -> None:
+    def __init__(
+        self, log: SqlLog, key: NamespaceKey, snapshots: Callable[[int], Snapshots] | None
+    ) -> None:
         self.log, self.key = log, key
+        self.generation = 0  # moves on when something is forgotten, by whichever process
+        # Called with what has been folded, and when the whole namespace has been forgotten.
+        self.taken: Callable[[Sequence[Stored]], None] = lambda _: None
+        self.erased: Callable[[], None] = lambda: None
         self._snapshots = snapshots
         self._lock = threading.RLock()
         self._graph: Graph | None = None
@@ -95,10 +101,20 @@ class Namespace:
 
     @contextmanager
     def reading(self) -> Iterator[Graph]:
-        """Hold the graph, brought up to the log."""
+        """Hold the graph, brought up to the log.
+
+        Raises:
+            StoreErased: the whole namespace has been forgotten.
+        """
         with self._lock:
-            graph = self._opened()
-            _, head = self.log.head(self.key)
+            try:
+                generation, head = self.log.head(self.key)
+            except StoreErased:
+                self.erased()
+                raise
+            graph = self._graph
+            if graph is None or generation != self.generation:
+                graph = self._open(generation, head)
             self._follow(graph, head)
             yield graph
 
@@ -108,15 +124,26 @@ class Namespace:
         Args:
             recorded_at: The moment it is learned.
             decide: Called with the write lock held, so what it reads stays true.
+
+        Raises:
+            StoreErased: the whole namespace has been forgotten.
         """
-        with self.log.writing(self.key) as writer:
-            stored = writer.append(decide(writer), recorded_at)
+        return self.append_dated(lambda writer: [(recorded_at, e) for e in decide(writer)])
+
+    def append_dated(self, decide: Callable[[Writer], Sequence[tuple[int, Event]]]) -> list[Stored]:
+        """Append events, each with the moment it was learned; see `append`."""
+        try:
+            with self.log.writing(self.key) as writer:
+                stored = writer.append_dated(decide(writer))
+        except StoreErased:
+            self.erased()
+            raise
         if stored:
             with self._lock:
-                graph = self._opened()
-                if graph.position == stored[0].position - 1:
+                graph = self._graph
+                if graph is not None and graph.position == stored[0].position - 1:
                     self._fold(graph, stored)
-                else:
+                elif graph is not None:
                     self._follow(graph, stored[-1].position)
         return stored
 
@@ -127,26 +154,23 @@ class Namespace:
             if self._snapshots is None or graph is None:
                 return
             if graph.position - self._snapshot_position >= max(1, least):
-                self._snapshots.write(graph.picture())
+                self._snapshots(self.generation).write(graph.picture())
                 self._snapshot_position = graph.position
 
     def replace(self, graph: Graph) -> None:
-        """Hold another graph from now on."""
+        """Hold another graph of the newest generation from now on."""
         with self._lock:
-            self._graph = graph
+            self.generation, _ = self.log.head(self.key)
+            self._graph, self._snapshot_position = graph, 0
 
-    def _opened(self) -> Graph:
-        if self._graph is None:
-            _, head = self.log.head(self.key)
-            picture = None if self._snapshots is None else self._snapshots.newest(upto=head)
-            if picture is None:
-                graph = Graph(self.key.salt)
-            else:
-                graph = Graph.of(self.key.salt, picture)
-                self._snapshot_position = picture.position
-            self._follow(graph, head)
-            self._graph = graph
-        return self._graph
+    def _open(self, generation: int, head: int) -> Graph:
+        picture = None
+        if self._snapshots is not None:
+            picture = self._snapshots(generation).newest(upto=head)
+        self._snapshot_position = 0 if picture is None else picture.position
+        graph = Graph(self.key.salt) if picture is None else Graph.of(self.key.salt, picture)
+        self._graph, self.generation = graph, generation
+        return graph
 
     def _follow(self, graph: Graph, head: int) -> None:
         if head <= graph.position:
@@ -166,3 +190,4 @@ class Namespace:
         except BaseException:
             self._graph = None  # half folded; it is built anew when next asked for
             raise
+        self.taken(stored)

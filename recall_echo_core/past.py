@@ -50,6 +50,7 @@ class PastView(View):
         super().__init__(engine, room)
         self._known, self._asked = known_at, valid_at
         self._still_open = check_open
+        self._generation = -1
         self._graph: Graph | None = None
         self._indexes: dict[Kind, VectorIndex] = {}
 
@@ -77,6 +78,10 @@ class PastView(View):
         self._check_open()
         namespace = self._room.namespace
         log, key = namespace.log, namespace.key
+        with namespace.reading():  # what has been forgotten since is not answered from a cache
+            if namespace.generation != self._generation:
+                self._generation, self._graph = namespace.generation, None
+                self._indexes.clear()
         if subject is not None and self._graph is None:
             graph = Graph(key.salt)
             loader = LogLoader(log, key, None, self._known)
@@ -84,7 +89,8 @@ class PastView(View):
             graph.fold(log.read(key, known_at=self._known, subjects=[subject]), loader)
             with namespace.reading() as live:  # names are shown as first spelt, wherever that was
                 for id, node in graph.nodes.items():
-                    node.name = live.nodes[id].name
+                    if id in live.nodes:
+                        node.name = live.nodes[id].name
             yield graph
             return
         if self._graph is None:

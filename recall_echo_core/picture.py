@@ -109,6 +109,7 @@ class Picture(msgspec.Struct):
     groups: list[tuple[Group, dict[bytes, int]]]
     episodes: dict[bytes, EpisodeMark]
     activity: dict[bytes, Activity]
+    retired: dict[bytes, int]
 
 
 class Loader(Protocol):

@@ -29,9 +29,7 @@ def entity_of(graph: Graph, id: bytes, stored: Mapping[int, Stored]) -> Entity:
     """Return an entity; `stored` holds the events at its `detail_positions`."""
     node = graph.nodes[id]
     activity = graph.activity.get(id, Activity())
-    overview, content, metadata = (
-        _described(stored[place]) if place else None for place in node.details
-    )
+    overview, content, metadata = (_described(stored.get(place)) for place in node.details)
     return Entity(
         id=id.hex(),
         name=node.name,
@@ -46,16 +44,16 @@ def entity_of(graph: Graph, id: bytes, stored: Mapping[int, Stored]) -> Entity:
     )
 
 
-def _described(stored: Stored) -> EntityDescribed:
-    event = stored.event
-    assert isinstance(event, EntityDescribed)
-    return event
+def _described(stored: Stored | None) -> EntityDescribed | None:
+    event = None if stored is None else stored.event
+    return event if isinstance(event, EntityDescribed) else None
 
 
-def episode_of(stored: Stored) -> Episode:
-    """Return the episode of an event."""
+def episode_of(stored: Stored) -> Episode | None:
+    """Return the episode of an event; `None` if it has been forgotten a moment ago."""
     event = stored.event
-    assert isinstance(event, EpisodeRecorded)
+    if not isinstance(event, EpisodeRecorded):
+        return None
     return Episode(
         id=event.id.hex(),
         content=event.content,

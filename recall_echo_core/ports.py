@@ -7,7 +7,7 @@ chosen by URL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     Vectors: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Embedder", "VectorFolder", "VectorIndex"]
+__all__ = ["Embedder", "Progress", "VectorFolder", "VectorIndex"]
+
+Progress: TypeAlias = Callable[[int, int], None]  # how many are done, how many there are
 
 
 @runtime_checkable
@@ -89,6 +91,10 @@ class VectorFolder(Protocol):
 
     def index(self, kind: str) -> VectorIndex:
         """The index of one kind, made when it is first asked for."""
+        ...
+
+    def leftovers(self) -> Sequence[object]:
+        """What could not be removed of an older state; it may hold vectors of forgotten texts."""
         ...
 
     def close(self) -> None:

@@ -10,11 +10,13 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from recall_echo_core.events import RecallServed
-
-    pass
+from recall_echo_core.events import RecallServed
 from recall_echo_core.picture import Activity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recall_echo_core.events import Stored
 
 __all__ = ["Receipts"]
 
@@ -48,11 +50,18 @@ class Receipts:
         with self._lock:
             return list(self._waiting.values())
 
-    def written(self, receipts: list[RecallServed]) -> None:
-        """Let go of receipts that are in the log now."""
+    def settle(self, stored: Sequence[Stored]) -> None:
+        """Let go of the receipts among events that are in the graph now."""
         with self._lock:
-            for receipt in receipts:
-                self._waiting.pop(receipt.id, None)
+            for item in stored:
+                if isinstance(item.event, RecallServed):
+                    self._waiting.pop(item.event.id, None)
+
+    def clear(self) -> None:
+        """Let go of everything, since some of it may be about what was forgotten."""
+        with self._lock:
+            self._waiting.clear()
+            self._questions.clear()
 
     def accesses(self) -> dict[bytes, Activity]:
         """Return the accesses of each item that are not in the graph yet."""

@@ -115,6 +115,7 @@ class Speaker:
             at=at,
             context=said.context,
             source=said.source,
+            episode=said.episode,
         )
 
     def episode(self, message: Message, number: int, session: str | None) -> EpisodeRecorded:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 import msgspec
 
 from recall_echo_core.arguments import checked_name, checked_text, id_of
-from recall_echo_core.errors import UnknownEvidence, UnknownRelation
+from recall_echo_core.errors import NotAllowed, UnknownEvidence
 from recall_echo_core.events import (
     EntityDescribed,
     EpisodeRecorded,
@@ -184,6 +184,7 @@ class Telling(View):
         ended = speaker.ended(subject, type, old, changed, said)
         if ended.object == said.object:
             raise ValueError(f"old and new are the same value, {said.object_name!r}")
+        self._check_episodes([said])
         self._append_new([ended, said], speaker)
         return self._relation(said)
 
@@ -337,8 +338,11 @@ class Telling(View):
         with self._reading() as graph:
             group = graph.group_of(said.subject, said.type)
             periods = () if group is None else group.values.get(said.object, ())
-            if group is None or not periods:  # taken back by someone else a moment ago
-                raise UnknownRelation(said.subject_name, said.type, said.object_name)
+            if group is None or not periods:
+                raise NotAllowed(
+                    f"{said.subject_name!r} {said.type} {said.object_name!r}: this statement was"
+                    " taken back; tell it again under another statement_id"
+                )
             about = said.observed_at if said.valid_from is None else said.valid_from
             period = period_at(periods, about) or periods[-1]
             return relation_of(graph, group, said.object, period, now, said.id)

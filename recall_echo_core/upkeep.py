@@ -14,6 +14,9 @@ from recall_echo_core.namespace import LogLoader
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
     from recall_echo_core.events import Stored
+    from recall_echo_core.ports import Progress
+
+PROGRESS_EVENTS: Final = 1_000
 
 __all__ = ["Stats", "Verification", "stats_of", "verified"]
 
@@ -41,14 +44,21 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """What was checked and what was found; no problems means all is well."""
+    """What was checked and what was found.
+
+    Attributes:
+        events: Events that are whole.
+        problems: What is wrong with the log; it is left as it is. Empty means all is well.
+        mended: What was wrong with views of the log, and is right again.
+    """
 
     events: int
     problems: tuple[str, ...]
+    mended: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the log is whole."""
         return not self.problems
 
 
@@ -67,27 +77,46 @@ def stats_of(engine: Engine, room: Room) -> Stats:
         )
 
 
-def verified(engine: Engine, room: Room) -> Verification:
-    """Read the whole log, fold it again, and compare the graph and the vectors with it."""
+def verified(engine: Engine, room: Room, progress: Progress | None = None) -> Verification:
+    """Check the log, fold it again, and mend the graph and the vectors where they differ."""
     namespace = room.namespace
     log, key = namespace.log, namespace.key
-    with namespace.reading() as graph:
-        head = graph.position
-        events: list[Stored] = []
-        try:
-            events.extend(log.read(key, upto=head))
-        except CorruptLog as error:
-            return Verification(len(events), (str(error),))
-        problems = _gaps([stored.position for stored in events], head)
-        fresh = Graph(key.salt)
-        fresh.fold(events, LogLoader(log, key, head))
-        problems += _differences(graph, fresh)
+    _, head = log.head(key)
+    events: list[Stored] = []
+    problems: list[str] = []
+    for number, found in enumerate(log.scan(key, upto=head), 1):
+        if isinstance(found, CorruptLog):
+            problems.append(str(found))
+        else:
+            events.append(found)
+        if progress is not None and (number % PROGRESS_EVENTS == 0 or number == head):
+            progress(number, head)
     if not problems:
-        room.indexing.catch_up()
-        lacking = room.indexing.lacking()
-        if lacking:
-            problems.append(f"{lacking} texts have no vectors; reindex() makes them")
-    return Verification(len(events), tuple(problems))
+        problems = _gaps([stored.position for stored in events], head)
+    if problems:
+        return Verification(len(events), tuple(problems), ())
+    mended = _mended_graph(engine, room, events)
+    mended += room.indexing.mended()
+    return Verification(len(events), (), tuple(mended))
+
+
+def _mended_graph(engine: Engine, room: Room, events: list[Stored]) -> list[str]:
+    namespace = room.namespace
+    with namespace.reading() as graph:
+        fresh = Graph(namespace.key.salt)
+        fresh.fold(events, LogLoader(namespace.log, namespace.key, len(events)))
+        if graph.position > fresh.position:  # somebody has written since
+            more = namespace.log.read(namespace.key, after=fresh.position, upto=graph.position)
+            fresh.fold(more, LogLoader(namespace.log, namespace.key, graph.position))
+        wrong = [
+            f"the graph's {what} differed from a replay of the log"
+            for what, of in _PARTS.items()
+            if of(graph) != of(fresh)
+        ]
+        if wrong:
+            engine.drop_snapshots()
+            namespace.replace(fresh)
+    return wrong
 
 
 def _gaps(positions: list[int], head: int) -> list[str]:
@@ -95,14 +124,6 @@ def _gaps(positions: list[int], head: int) -> list[str]:
         return []
     missing = sorted(set(range(1, head + 1)) - set(positions))
     return [f"the log lacks {len(missing)} events, the first at position {missing[0]}"]
-
-
-def _differences(live: Graph, fresh: Graph) -> list[str]:
-    return [
-        f"the graph's {what} differ from a replay of the log; delete the snapshots folder"
-        for what, of in _PARTS.items()
-        if of(live) != of(fresh)
-    ]
 
 
 _PARTS: Final[dict[str, Callable[[Graph], object]]] = {

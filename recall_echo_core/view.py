@@ -30,6 +30,8 @@ from recall_echo_core.statements import Speaker
 from recall_echo_core.times import to_datetime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from recall_echo_core.engine import Engine, Room
     from recall_echo_core.graph import Graph
     from recall_echo_core.indexing import Found
@@ -46,12 +48,16 @@ class View:
     """Everything that can be asked of one namespace, as of now."""
 
     def __init__(self, engine: Engine, room: Room) -> None:
-        self._engine, self._room = engine, room
+        self._engine, self._name = engine, room.namespace.key.name
+
+    @property
+    def _room(self) -> Room:
+        return self._engine.room(self._name)
 
     @property
     def name(self) -> str:
         """Name of the namespace."""
-        return self._room.namespace.key.name
+        return self._name
 
     # What a past view does differently
 
@@ -108,7 +114,7 @@ class View:
             k=most,
             kinds=wanted,
             when=when,
-            pending=self._accesses(),
+            pending=self._accesses,
         )
         return Recall(None, tuple(hits), to_datetime(when.now))
 
@@ -280,7 +286,14 @@ class View:
                 group = graph.relations[item].group
                 return id in (None, group.subject) and wanted_type in (None, group.key)
 
-            marks = [graph.relations[item] for item in page(graph.relations, after, limit, wanted)]
+            def gone(item: bytes) -> Callable[[bytes], bool] | None:
+                place = graph.retired.get(item)
+                if place is None:
+                    return None
+                return lambda other: graph.relations[other].position <= place
+
+            items = page(graph.relations, after, limit, wanted, gone)
+            marks = [graph.relations[item] for item in items]
             return [
                 relation_of(graph, mark.group, mark.object, period, now)
                 for mark in marks
@@ -302,7 +315,8 @@ class View:
             )
             positions = [graph.episodes[id].position for id in ids]
         stored = namespace.log.at(namespace.key, positions)
-        return [episode_of(stored[position]) for position in positions]
+        found = (episode_of(stored[position]) for position in positions)
+        return [episode for episode in found if episode is not None]
 
     # Inside
 

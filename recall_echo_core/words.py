@@ -15,7 +15,7 @@ from recall_echo_core.names import normalised
 if TYPE_CHECKING:
     from regex import Pattern
 
-__all__ = ["content_words", "shortened"]
+__all__ = ["content_words", "mentions", "shortened"]
 
 # Function words of English. Elsewhere short words pass as content, which costs precision only.
 STOP_WORDS: Final = frozenset(
@@ -45,6 +45,22 @@ def content_words(text: str, without: Iterable[str] = ()) -> frozenset[str]:
     """
     found = frozenset(_word().findall(normalised(text)))
     return found - STOP_WORDS - frozenset(without)
+
+
+def mentions(text: str, names: Iterable[str]) -> bool:
+    """Return whether a text names one of some things, as whole words in any case and form.
+
+    >>> mentions("I met ANN  Lee.", ["ann lee"]), mentions("An annual fee", ["Ann"])
+    (True, False)
+    """
+    import regex
+
+    plain = normalised(text)
+    return any(
+        (name := normalised(given)) in plain
+        and regex.search(rf"\b{regex.escape(name)}\b", plain, flags=regex.WORD) is not None
+        for given in names
+    )
 
 
 def shortened(text: str, limit: int) -> str:

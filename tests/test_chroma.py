@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -102,12 +103,13 @@ def test_vectors_of_something_else_are_left_behind(
     identity: str, dimension: int, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another log, generation, model or dimension starts at 0 in a new folder; the old one goes."""
+    caplog.set_level(logging.INFO)
     folder = opened(path, identity, dimension)
     index = folder.index("entity")
 
     assert (index.position, index.count()) == (0, 0)
     assert [child.name for child in path.iterdir()] == ["2"]
-    assert "Starting the vectors" in caplog.text
+        assert "Starting the vectors" in caplog.text
     folder.close()
 
 

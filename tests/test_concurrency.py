@@ -257,9 +257,6 @@ def test_one_judge_in_a_hurry_counts_once(memory: Memory, tmp_path: Path, clock)
         assert again.get("Acme").utility == utility
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a receipt being saved is counted as waiting and as saved, both"
-)
 def test_each_reading_is_counted_once_while_receipts_are_being_saved(memory: Memory) -> None:
     """After n recalls hotness is that of n accesses, whether or not their receipts are saved."""
     memory.add_entity("Acme")

@@ -255,11 +255,14 @@ def test_half_lives_can_differ_by_type_and_by_call() -> None:
 
 
 def test_an_end_sorts_before_what_begins_at_the_same_moment() -> None:
-    """Superseding closes the old before the new counts."""
+    """Superseding closes the old, told on the same day, before the new counts."""
     end = RelationEnded(
         id=b"\xff" * 16, subject=SUBJECT, subject_name="S", type="LIVES_IN", object=VALUES[0],
         object_name="value", observed_at=0, at=0,
     )  # fmt: skip
 
-    assert sorted([said(0), end], key=order)[0] is end
+    begins = said(0, 1, valid_from=0)
+    shuffled = [against(9), begins, end, said(1)]
+
+    assert sorted(shuffled, key=order) == [said(1), end, begins, against(9)]
     assert msgspec.msgpack.encode(end) != msgspec.msgpack.encode(said(0))

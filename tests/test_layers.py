@@ -31,14 +31,17 @@ STOREYS: list[set[str]] = [
     {"graph"},
     {"paths"},
     {"recall", "explain", "portray", "statements", "outcomes", "paging", "receipts"}
+    | {"forgetting", "reidentify"}
     | {"stores.vectors", "stores.exact", "stores.chroma", "stores.fastembed", "stores.callable"}
     | {"stores.hnsw_files", "stores.view_folder", "stores.minilm"}
-    | {"stores.schema", "stores.sql", "stores.embeddings", "stores.snapshots"},
+    | {"stores.schema", "stores.rows", "stores.sql", "stores.embeddings", "stores.erasing"}
+    | {"stores.snapshots", "stores.folders"},
     {"namespace", "recalled", "same_model", "background"},
     {"indexing"},
     {"answer", "engine"},
     {"view"},
-    {"past", "telling", "upkeep"},
+    {"past", "telling", "upkeep", "erasure", "moving"},
+    {"keeping"},
     {"memory"},
     {"bootstrap"},
     {"testing", "cli"},
@@ -50,8 +53,9 @@ SAME_STOREY: dict[str, set[str]] = {
     "stores.exact": {"stores.vectors"},
     "stores.chroma": {"stores.exact", "stores.hnsw_files", "stores.vectors", "stores.view_folder"},
     "stores.fastembed": {"stores.minilm"},
-    "stores.sql": {"stores.schema"},
+    "stores.sql": {"stores.schema", "stores.rows"},
     "stores.embeddings": {"stores.schema", "stores.sql"},
+    "stores.erasing": {"stores.schema", "stores.rows", "stores.sql"},
 }
 
 FACES = {"", "__main__", "stores"}  # package `__init__` files and `python -m`; imported by nobody
@@ -59,7 +63,9 @@ FACES = {"", "__main__", "stores"}  # package `__init__` files and `python -m`; 
 # The only modules that may import a library; a name that ends in `*` stands for all that begin so.
 ROOMS: dict[str, set[str]] = {
     "networkx": {f"{CORE}.graph"},
-    "sqlalchemy": {f"{CORE}.stores.schema", f"{CORE}.stores.sql", f"{CORE}.stores.embeddings"},
+    "sqlalchemy": {
+        f"{CORE}.stores.{name}" for name in ("schema", "rows", "sql", "embeddings", "erasing")
+    },
     "chromadb": {f"{CORE}.stores.chroma"},
     "fastembed": {f"{CORE}.stores.fastembed"},
     "tokenizers": {f"{CORE}.stores.fastembed"},

@@ -242,7 +242,6 @@ def test_damage_and_gaps_are_found_by_verify(tmp_path, clock) -> None:
         assert "lacks 3 events, the first at position 1" in memory.verify().problems[0]
 
 
-@pytest.mark.xfail(strict=True, reason="looking a position up takes what is missing for granted")
 def test_a_text_that_went_missing_under_us_is_a_damaged_log(tmp_path, clock) -> None:
     """Longer texts are read when asked for, perhaps long after the log was opened."""
     with opened(tmp_path, clock=clock) as memory:

@@ -291,9 +291,6 @@ class TestNames:
         assert memory.namespaces() == ["default"]
         assert not (tmp_path / "other").exists()
 
-    @pytest.mark.xfail(
-        strict=True, reason="the engine keeps a room for each spelling, with receipts of its own"
-    )
     def test_white_space_around_a_name_is_not_part_of_it(
         self, tmp_path: Path, clock: MovableClock
     ) -> None:

@@ -110,7 +110,8 @@ class ChromaFolder:
         try:
             self._open_old(newest)
         except StoreError as reason:
-            _LOG.warning("Starting the vectors of %s over: %s", newest, reason)
+            level = logging.INFO if isinstance(reason, _Stale) else logging.WARNING
+            _LOG.log(level, "Starting the vectors of %s over: %s", newest, reason)
             if self._client is not None:
                 self._client.close()
             self._indexes.clear()
@@ -161,6 +162,10 @@ class ChromaFolder:
     def _marks(self, position: int, count: int) -> dict[str, str | int]:
         marks: dict[str, str | int] = {"identity": self.identity, "dimension": self.dimension}
         return marks | {"position": position, "count": count}
+
+
+class _Stale(StoreError):
+    """The vectors are whole, but of another log, generation or model."""
 
 
 class ChromaIndex(VectorIndex):
@@ -236,9 +241,7 @@ class ChromaIndex(VectorIndex):
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError("the recorded position is missing") from error
         if self._marks != self._folder._marks(position, recorded):
-            raise StoreError(
-                f"made from {self._marks}, not {self._folder._marks(position, recorded)}"
-            )
+            raise _Stale(f"made from {self._marks}, not {self._folder._marks(position, recorded)}")
         found = self._collection.count()
         if found < recorded:
             raise StoreError(f"{recorded} vectors were recorded, {found} are there")

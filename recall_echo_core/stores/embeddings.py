@@ -10,26 +10,36 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import Engine, delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
-from recall_echo_core.stores.schema import MODEL_NOTES, embeddings, progress, store, translated
+from recall_echo_core.errors import StoreError
+from recall_echo_core.stores.schema import (
+    EMBEDDED,
+    MODEL_NOTES,
+    embeddings,
+    namespaces,
+    progress,
+    store,
+    translated,
+)
 from recall_echo_core.texts import TextKey, vector_key
 
 if TYPE_CHECKING:
     from recall_echo_core.ports import Vectors
+    from recall_echo_core.stores.sql import SqlLog
 
 __all__ = ["Embeddings", "drop_all"]
 
 PAGE: Final = 2_000
 IN_LIST: Final = 500
-EMBEDDED: Final = "embedded"
 
 
 class Embeddings:
     """The kept embeddings of one namespace. Safe from any thread."""
 
-    def __init__(self, engine: Engine, namespace: int, dimension: int) -> None:
-        self._engine, self._namespace, self._dimension = engine, namespace, dimension
+    def __init__(self, log: SqlLog, namespace: int, dimension: int) -> None:
+        self._log, self._engine = log, log.engine
+        self._namespace, self._dimension = namespace, dimension
 
     def position(self) -> int:
         """Return the log position up to which every text has its vectors here."""
@@ -38,6 +48,15 @@ class Embeddings:
         )
         with translated("reading embeddings"), self._engine.connect() as connection:
             return connection.execute(query).scalar() or 0
+
+    def count(self, kind: str, upto: int) -> int:
+        """Return how many vectors of a kind there are of texts up to a position."""
+        table = embeddings.c
+        query = select(func.count()).where(
+            table.namespace == self._namespace, table.kind == kind, table.position <= upto
+        )
+        with translated("reading embeddings"), self._engine.connect() as connection:
+            return connection.execute(query).scalar_one()
 
     def known(self, texts: Sequence[TextKey]) -> set[TextKey]:
         """Return which of these texts have vectors here already."""
@@ -57,8 +76,12 @@ class Embeddings:
                         found.add(text)
         return found
 
-    def save(self, new: Sequence[tuple[TextKey, Vectors]], position: int) -> None:
-        """Keep vectors, a row per chunk of each text, and that all up to `position` have some."""
+    def save(self, new: Sequence[tuple[TextKey, Vectors]], position: int, generation: int) -> bool:
+        """Keep vectors, a row per chunk of each text, and that all up to `position` have some.
+
+        Returns false, keeping nothing, when the namespace has moved on from `generation`: what
+        was embedded may have been forgotten meanwhile.
+        """
         rows = [
             {
                 "namespace": self._namespace,
@@ -71,11 +94,10 @@ class Embeddings:
             for text, vectors in new
             for chunk, vector in enumerate(vectors)
         ]
-        with (
-            translated("keeping embeddings"),
-            self._engine.connect().execution_options(write=True) as connection,
-            connection.begin(),
-        ):
+        current = select(namespaces.c.generation).where(namespaces.c.id == self._namespace)
+        with translated("keeping embeddings"), self._log.transaction() as connection:
+            if connection.execute(current).scalar() != generation:
+                return False
             if rows:
                 # Another process may have embedded the same text a moment ago: same vector.
                 connection.execute(insert(embeddings).prefix_with("OR IGNORE"), rows)
@@ -86,6 +108,7 @@ class Embeddings:
                 connection.execute(insert(progress).values(row))
             elif found < position:
                 connection.execute(update(progress).where(*reached).values(position=position))
+        return True
 
     def load(self, kind: str, after: int = 0) -> Iterator[tuple[list[str], Vectors]]:
         """Yield keys and vectors of a kind whose text is past a position, a page at a time."""
@@ -108,6 +131,8 @@ class Embeddings:
                 rows = connection.execute(query).all()
             if rows:
                 keys = [vector_key(row[0], row[1], row[2]) for row in rows]
+                if any(len(row[3]) != 4 * self._dimension for row in rows):
+                    raise StoreError("an embedding is damaged; reindex() makes all of them again")
                 matrix = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4")
                 yield keys, matrix.reshape(len(rows), self._dimension)
             if len(rows) < PAGE:
@@ -116,22 +141,14 @@ class Embeddings:
 
     def clear(self) -> None:
         """Drop every vector of this namespace, so that each text is embedded again."""
-        with (
-            translated("dropping embeddings"),
-            self._engine.connect().execution_options(write=True) as connection,
-            connection.begin(),
-        ):
+        with translated("dropping embeddings"), self._log.transaction() as connection:
             for table in (embeddings, progress):
                 connection.execute(delete(table).where(table.c.namespace == self._namespace))
 
 
-def drop_all(engine: Engine) -> None:
+def drop_all(log: SqlLog) -> None:
     """Drop every vector of every namespace and the note of the model that made them."""
-    with (
-        translated("dropping embeddings"),
-        engine.connect().execution_options(write=True) as connection,
-        connection.begin(),
-    ):
+    with translated("dropping embeddings"), log.transaction() as connection:
         connection.execute(delete(embeddings))
         connection.execute(delete(progress))
         connection.execute(delete(store).where(store.c.key.in_(MODEL_NOTES)))

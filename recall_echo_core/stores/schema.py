@@ -33,6 +33,7 @@ from recall_echo_core.errors import StoreBusy, StoreError, UnsupportedShape
 
 __all__ = [
     "BUSY_SECONDS",
+    "EMBEDDED",
     "MODEL_NOTES",
     "embeddings",
     "events",
@@ -45,6 +46,7 @@ __all__ = [
 
 SCHEMA: Final = 1
 BUSY_SECONDS: Final = 30
+EMBEDDED: Final = "embedded"  # the view that `progress` follows: vectors beside the log
 MODEL_NOTES: Final = ("model", "dimension", "reading")  # what the store says about its vectors
 
 metadata = MetaData()
@@ -77,6 +79,7 @@ namespaces = Table(
     Column("salt", Bytes, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("head", BigInteger, nullable=False),
+    sqlite_autoincrement=True,  # an id is not given out again, so nothing stale can be taken for it
 )
 
 events = Table(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,29 +9,31 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, literal, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Select,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.engine import URL
 
-from recall_echo_core.errors import CorruptLog
-from recall_echo_core.events import (
-    SETTINGS_REF,
-    SHAPES,
-    EntityDescribed,
-    EpisodeRecorded,
-    Event,
-    EvidenceObserved,
-    EvidenceRetracted,
-    FeedbackGiven,
-    RecallServed,
-    RelationEnded,
-    Stored,
-    UsageMarked,
-    decoded,
-    encoded,
-    kind_of,
+from recall_echo_core.errors import CorruptLog, StoreErased
+from recall_echo_core.events import Event, Stored
+from recall_echo_core.stores.rows import NamespaceKey, row_of, stored_of
+from recall_echo_core.stores.schema import (
+    embeddings,
+    events,
+    namespaces,
+    open_engine,
+    progress,
+    store,
+    translated,
 )
-from recall_echo_core.stores.schema import events, namespaces, open_engine, store, translated
 
 __all__ = ["NamespaceKey", "SqlLog", "Writer", "sqlite_url"]
 
@@ -44,14 +44,6 @@ IN_LIST: Final = 500
 def sqlite_url(path: Path) -> URL:
     """Return the URL of a SQLite file, whatever characters its path holds."""
     return URL.create("sqlite", database=str(path))
-
-
-class NamespaceKey(msgspec.Struct, frozen=True):
-    """What identifies a namespace in the database, and the salt its ids are made with."""
-
-    id: int
-    name: str
-    salt: bytes
 
 
 _ordered: Final = select(events).where(events.c.namespace == bindparam("ns"))
@@ -99,7 +91,7 @@ class SqlLog:
             with self.engine.connect() as connection:
                 row = connection.execute(query).first()
             if row is None:
-                with self._transaction() as connection:
+                with self.transaction() as connection:
                     row = connection.execute(query).first()
                     if row is None:
                         fresh = {"name": name, "salt": new_salt(), "generation": 0, "head": 0}
@@ -107,10 +99,34 @@ class SqlLog:
                         row = connection.execute(query).one()
         return NamespaceKey(row.id, row.name, row.salt)
 
+    def begin_with(self, key: NamespaceKey, salt: bytes) -> bool:
+        """Give a namespace that has no event yet another salt; return whether that was done.
+
+        It gets another id too, so that whoever holds the old key notices.
+        """
+        if key.salt == salt:
+            return False
+        with translated("opening a namespace"), self.transaction() as connection:
+            row = connection.execute(_head, {"ns": key.id}).first()
+            if row is None or row.head > 0:
+                return False
+            for table in (progress, embeddings):
+                connection.execute(delete(table).where(table.c.namespace == key.id))
+            connection.execute(delete(namespaces).where(namespaces.c.id == key.id))
+            fresh = {"name": key.name, "salt": salt, "generation": 0, "head": 0}
+            connection.execute(insert(namespaces).values(**fresh))
+            return True
+
+    def keys(self) -> list[NamespaceKey]:
+        """Return the keys of all namespaces, by name."""
+        query = select(namespaces.c.id, namespaces.c.name, namespaces.c.salt)
+        with translated("listing namespaces"), self.engine.connect() as connection:
+            rows = connection.execute(query.order_by(namespaces.c.name)).all()
+        return [NamespaceKey(row.id, row.name, row.salt) for row in rows]
+
     def namespaces(self) -> list[str]:
         """Return the names of all namespaces, sorted."""
-        with translated("listing namespaces"), self.engine.connect() as connection:
-            return sorted(connection.execute(select(namespaces.c.name)).scalars())
+        return [key.name for key in self.keys()]
 
     def note(self, key: str) -> str | None:
         """Return a note about the whole store, such as the model its vectors come from."""
@@ -121,7 +137,7 @@ class SqlLog:
 
     def set_notes(self, notes: dict[str, str]) -> None:
         """Write notes about the whole store, in one transaction."""
-        with translated("writing the store"), self._transaction() as connection:
+        with translated("writing the store"), self.transaction() as connection:
             for key, value in notes.items():
                 changed = connection.execute(
                     update(store).where(store.c.key == key).values(value=value)
@@ -129,13 +145,20 @@ class SqlLog:
                 if changed.rowcount == 0:
                     connection.execute(insert(store).values(key=key, value=value))
 
+    def drop_note(self, key: str) -> None:
+        """Remove a note about the whole store."""
+        with translated("writing the store"), self.transaction() as connection:
+            connection.execute(delete(store).where(store.c.key == key))
+
     # Reading
 
     def head(self, key: NamespaceKey) -> tuple[int, int]:
         """Return the generation of a namespace and the position of its newest event."""
         with translated("reading the log"), self.engine.connect() as connection:
-            row = connection.execute(_head, {"ns": key.id}).one()
-            return row.generation, row.head
+            row = connection.execute(_head, {"ns": key.id}).first()
+        if row is None:
+            raise StoreErased(key.name)
+        return row.generation, row.head
 
     def read(
         self,
@@ -175,7 +198,23 @@ class SqlLog:
             with translated("reading the log"), self.engine.connect() as connection:
                 rows = connection.execute(query, {"ns": key.id, "after": after, **given}).all()
             for row in rows:
-                yield _stored(key, row)
+                yield stored_of(key, row)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1].position
+
+    def scan(self, key: NamespaceKey, upto: int) -> Iterator[Stored | CorruptLog]:
+        """Yield the log in order, and in place of each damaged event what is wrong with it."""
+        query, after = _query((), ("upto",)), 0
+        while True:
+            with translated("reading the log"), self.engine.connect() as connection:
+                given = {"ns": key.id, "after": after, "upto": upto}
+                rows = connection.execute(query, given).all()
+            for row in rows:
+                try:
+                    yield stored_of(key, row)
+                except CorruptLog as error:
+                    yield error
             if len(rows) < PAGE:
                 return
             after = rows[-1].position
@@ -188,7 +227,11 @@ class SqlLog:
             for i in range(0, len(wanted), IN_LIST):
                 query = _ordered.where(events.c.position.in_(wanted[i : i + IN_LIST]))
                 for row in connection.execute(query, {"ns": key.id}):
-                    found[row.position] = _stored(key, row)
+                    found[row.position] = stored_of(key, row)
+        for position in wanted:
+            if position not in found:
+                self.head(key)  # raises if the whole namespace is gone
+                raise CorruptLog(key.name, position, "the event is missing")
         return found
 
     # Writing
@@ -199,11 +242,12 @@ class SqlLog:
 
         All that is appended inside becomes durable together when the block ends, or not at all.
         """
-        with translated("appending to the log"), self._transaction() as connection:
+        with translated("appending to the log"), self.transaction() as connection:
             yield Writer(key, connection)
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[Connection]:
+        """Hold the write lock of the database; all is kept when the block ends, or nothing."""
         with (
             self._writer_lock,
             self.engine.connect().execution_options(write=True) as connection,
@@ -211,38 +255,75 @@ class SqlLog:
         ):
             yield connection
 
+    @contextmanager
+    def alone(self) -> Iterator[Any]:
+        """Hold the write lock outside a transaction, with a cursor of the driver."""
+        with self._writer_lock:
+            connection = self.engine.raw_connection()
+            try:
+                yield connection.cursor()
+            finally:
+                connection.close()
+
 
 class Writer:
     """The log of one namespace while its write lock is held."""
 
     def __init__(self, key: NamespaceKey, connection: Connection) -> None:
-        self._key, self._connection = key, connection
+        self._key, self.connection = key, connection
 
     def append(self, new: Sequence[Event], recorded_at: int) -> list[Stored]:
         """Append events at the next positions and return them in place."""
+        return self.append_dated([(recorded_at, event) for event in new])
+
+    def append_dated(self, new: Sequence[tuple[int, Event]]) -> list[Stored]:
+        """Append events, each with the moment it was recorded, and return them in place."""
         if not new:
             return []
         parameters = {"ns": self._key.id, "more": len(new)}
-        head = self._connection.execute(_advance, parameters).scalar_one()
+        head = self.connection.execute(_advance, parameters).scalar()
+        if head is None:
+            raise StoreErased(self._key.name)
         placed = [
             Stored(position, recorded_at, event)
-            for position, event in enumerate(new, head - len(new) + 1)
+            for position, (recorded_at, event) in enumerate(new, head - len(new) + 1)
         ]
-        self._connection.execute(_insert, [_row(self._key, item) for item in placed])
+        self.connection.execute(_insert, [row_of(self._key, item) for item in placed])
         return placed
+
+    def progress(self, view: str) -> int:
+        """Return how far something has followed a log, 0 when it has not begun."""
+        query = select(progress.c.position).where(
+            progress.c.namespace == self._key.id, progress.c.view == view
+        )
+        return self.connection.execute(query).scalar() or 0
+
+    def set_progress(self, view: str, position: int) -> None:
+        """Note how far something has followed a log."""
+        here = progress.c.namespace == self._key.id, progress.c.view == view
+        changed = self.connection.execute(update(progress).where(*here).values(position=position))
+        if changed.rowcount == 0:
+            row = {"namespace": self._key.id, "view": view, "position": position}
+            self.connection.execute(insert(progress).values(row))
+
+    def everything(self) -> list[Stored]:
+        """Return the whole log of the namespace."""
+        query = _ordered.order_by(events.c.position)
+        rows = self.connection.execute(query, {"ns": self._key.id})
+        return [stored_of(self._key, row) for row in rows]
 
     def about(self, ref: bytes, kinds: Iterable[str] = ()) -> list[Stored]:
         """Return the events about the thing with this id, in log order."""
         query = _query(tuple(kinds), ("ref",))
-        rows = self._connection.execute(query, {"ns": self._key.id, "after": 0, "ref": ref})
-        return [_stored(self._key, row) for row in rows]
+        rows = self.connection.execute(query, {"ns": self._key.id, "after": 0, "ref": ref})
+        return [stored_of(self._key, row) for row in rows]
 
     def known(self, refs: Sequence[bytes], kinds: Sequence[str]) -> set[bytes]:
         """Return which of these ids the log already has an event of these kinds about."""
         found: set[bytes] = set()
         for i in range(0, len(refs), IN_LIST):
             given = {"ns": self._key.id, "refs": refs[i : i + IN_LIST], "kinds": kinds}
-            found.update(self._connection.execute(_known, given).scalars())
+            found.update(self.connection.execute(_known, given).scalars())
         return found
 
 
@@ -265,69 +346,3 @@ def _query(kinds: tuple[str, ...], given: tuple[str, ...]) -> Select[Any]:
     if "subjects" in given:
         query = query.where(events.c.subject.in_(bindparam("subjects", expanding=True)))
     return query.order_by(events.c.position).limit(PAGE)
-
-
-def _row(key: NamespaceKey, item: Stored) -> dict[str, Any]:
-    event = item.event
-    kind = kind_of(event)
-    ref, subject, run = _columns(event)
-    payload = encoded(event)
-    shape = SHAPES[kind]
-    return {
-        "namespace": key.id,
-        "position": item.position,
-        "kind": kind,
-        "shape": shape,
-        "recorded_at": item.recorded_at,
-        "ref": ref,
-        "subject": subject,
-        "run": run,
-        "payload": payload,
-        "checksum": _checksum(
-            key, item.position, item.recorded_at, kind, shape, ref, subject, run, payload
-        ),
-    }
-
-
-def _columns(event: Event) -> tuple[bytes | None, bytes | None, bytes | None]:
-    if isinstance(event, (EvidenceObserved, RelationEnded)):
-        return event.id, event.subject, None
-    if isinstance(event, EvidenceRetracted):
-        return event.evidence, event.subject, None
-    if isinstance(event, RecallServed):
-        return event.id, None, event.run
-    if isinstance(event, (UsageMarked, FeedbackGiven)):
-        return event.recall, None, None
-    if isinstance(event, (EntityDescribed, EpisodeRecorded)):
-        return event.id, None, None
-    return SETTINGS_REF, None, None
-
-
-def _checksum(
-    key: NamespaceKey,
-    position: int,
-    recorded_at: int,
-    kind: str,
-    shape: int,
-    ref: bytes | None,
-    subject: bytes | None,
-    run: bytes | None,
-    payload: bytes,
-) -> bytes:
-    """Return a keyed digest over every column, so a flipped, moved or swapped row shows."""
-    digest = hashlib.blake2b(key=key.salt, digest_size=8)
-    digest.update(struct.pack("<qqi", position, recorded_at, shape))
-    for part in (kind.encode(), ref, subject, run, payload):
-        digest.update(b"\0" if part is None else struct.pack("<i", len(part)) + part)
-    return digest.digest()
-
-
-def _stored(key: NamespaceKey, row: Row[Any]) -> Stored:
-    _, position, kind, shape, recorded_at, ref, subject, run, payload, checksum = tuple(row)
-    expected = _checksum(key, position, recorded_at, kind, shape, ref, subject, run, payload)
-    if checksum != expected:
-        raise CorruptLog(key.name, position, "its checksum does not match")
-    try:
-        return Stored(position, recorded_at, decoded(kind, shape, payload))
-    except msgspec.MsgspecError as error:
-        raise CorruptLog(key.name, position, f"its payload cannot be read ({error})") from error

@@ -1,0 +1,96 @@
+"""How is something forgotten, so that nothing of it is left anywhere?
+
+In this order: receipts are written, the log is blanked and the generation moves on in one
+transaction, this process takes the new graph, views on disk are thrown away, and the database file
+is rebuilt. Whatever step could not be done is finished when the folder is next opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from recall_echo_core.forgetting import Plan, Selection, planned
+from recall_echo_core.stores.erasing import blank, drop_namespace, finished, scrub, unfinished
+
+if TYPE_CHECKING:
+    from recall_echo_core.engine import Engine, Room
+
+__all__ = ["Erasure", "finish", "forget", "forget_namespace"]
+
+
+class Erasure(msgspec.Struct, frozen=True):
+    """The receipt of an erasure.
+
+    Attributes:
+        events: Events whose content is gone.
+        entities: Descriptions of entities among them.
+        evidence: Pieces of evidence among them.
+        episodes: Episodes among them.
+        mentions: Texts that stay and still name the forgotten entity, such as another entity's
+            abstract.
+        status: `incomplete` while another process still reads an older state; the next call of
+            `forget`, or the next opening of the folder, finishes.
+    """
+
+    events: int
+    entities: int
+    evidence: int
+    episodes: int
+    mentions: int
+    status: Literal["complete", "incomplete"]
+
+
+def forget(engine: Engine, room: Room, selection: Selection) -> Erasure:
+    """Erase what a selection names from one namespace."""
+    engine.save_receipts(room)
+    namespace = room.namespace
+    with room.indexing.resting():
+        with namespace.log.writing(namespace.key) as writer:
+            log = writer.everything()
+            plan = planned(log, namespace.key.salt, selection)
+            if plan.blanked:
+                places = {stored.position: stored for stored in log}
+                rewritten = [
+                    msgspec.structs.replace(places[position], event=event)
+                    for position, event in plan.rewritten.items()
+                ]
+                blank(writer, namespace.key, plan.blanked, rewritten, plan.gone, plan.embed_after)
+        if plan.blanked:
+            room.receipts.clear()
+            namespace.replace(plan.graph)
+    return _receipt(plan, complete=finish(engine))
+
+
+def forget_namespace(engine: Engine, room: Room) -> Erasure:
+    """Erase a namespace whole, its name included."""
+    namespace = room.namespace
+    with namespace.log.writing(namespace.key) as writer:
+        count = len(writer.everything())
+        drop_namespace(writer, namespace.key)
+    engine.evict(namespace.key.name)
+    complete = finish(engine)
+    return Erasure(count, 0, 0, 0, 0, "complete" if complete else "incomplete")
+
+
+def finish(engine: Engine) -> bool:
+    """Finish erasures that were begun, by whichever process; return whether nothing is left."""
+    if not unfinished(engine.log):
+        return True
+    clean = engine.clean_views()
+    if scrub(engine.log) and clean:
+        finished(engine.log)
+        return True
+    return False
+
+
+def _receipt(plan: Plan, *, complete: bool) -> Erasure:
+    return Erasure(
+        events=len(plan.blanked),
+        entities=plan.counts["entities"],
+        evidence=plan.counts["evidence"],
+        episodes=plan.counts["episodes"],
+        mentions=plan.mentions,
+        status="complete" if complete else "incomplete",
+    )

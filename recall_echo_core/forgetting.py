@@ -1,0 +1,268 @@
+"""What has to go when something is forgotten?
+
+A plan is made from the whole log: which events lose their payload, which are written again
+without what is forgotten, and which items are gone when the rest is folded. It touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from recall_echo_core.events import (
+    EntityDescribed,
+    EpisodeRecorded,
+    Erased,
+    Event,
+    EvidenceObserved,
+    EvidenceRetracted,
+    FeedbackGiven,
+    RecallServed,
+    RelationEnded,
+    Stored,
+    UsageMarked,
+    kind_of,
+    type_key,
+)
+from recall_echo_core.graph import Graph
+from recall_echo_core.words import mentions
+
+if TYPE_CHECKING:
+    from recall_echo_core.fold import Observation
+
+__all__ = ["ListLoader", "Plan", "Selection", "planned"]
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What to forget: an entity with the names it was called by, or one of the others.
+
+    `keep_episodes` spares the episodes that name a forgotten entity.
+    """
+
+    entity: bytes | None = None
+    names: tuple[str, ...] = ()
+    relation: tuple[bytes, str, bytes] | None = None
+    session: str | None = None
+    source: str | None = None
+    episode: bytes | None = None
+    keep_episodes: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What forgetting does to the log, and to what is built from it.
+
+    Attributes:
+        blanked: Positions whose payload goes.
+        rewritten: Events that stay, without what is forgotten.
+        gone: Items that no longer exist.
+        graph: The fold of what is left.
+        embed_after: Texts past this position may need vectors again.
+        counts: How much goes, by kind of event.
+        mentions: How many texts that stay still name the forgotten entity.
+    """
+
+    blanked: frozenset[int]
+    rewritten: dict[int, Event]
+    gone: frozenset[bytes]
+    graph: Graph
+    embed_after: int
+    counts: dict[str, int]
+    mentions: int
+
+
+class ListLoader:
+    """Rereads evidence and feedback from events in memory."""
+
+    def __init__(self, log: Iterable[Stored]) -> None:
+        self._evidence: dict[bytes, list[tuple[int, Observation | EvidenceRetracted]]] = {}
+        self._feedback: list[FeedbackGiven] = []
+        for stored in log:
+            event = stored.event
+            if isinstance(event, (EvidenceObserved, RelationEnded, EvidenceRetracted)):
+                self._evidence.setdefault(event.subject, []).append((stored.position, event))
+            elif isinstance(event, FeedbackGiven):
+                self._feedback.append(event)
+
+    def evidence(
+        self, subjects: Collection[bytes]
+    ) -> Iterator[tuple[int, Observation | EvidenceRetracted]]:
+        """All evidence about some subjects, with its positions."""
+        for subject in subjects:
+            yield from self._evidence.get(subject, ())
+
+    def feedback(self) -> list[FeedbackGiven]:
+        """All feedback, in log order."""
+        return self._feedback
+
+
+def planned(log: Sequence[Stored], salt: bytes, selection: Selection) -> Plan:
+    """Return what has to go; the plan is empty when nothing matches."""
+    names = _names_of(log, selection.entity) | set(selection.names)
+    gone = _directly(log, selection, names)
+    gone |= _resting_on(log, gone, selection)
+    left = [stored if stored.position not in gone else _blank(stored) for stored in log]
+    before, after = _folded(log, salt), _folded(left, salt)
+    lost = frozenset(_items(before) - _items(after))
+    rewritten = {
+        stored.position: changed
+        for stored in left
+        if (changed := _without(stored.event, lost)) is not stored.event
+    }
+    if rewritten:
+        left = [_with(stored, rewritten) for stored in left]
+        after = _folded(left, salt)
+    fresh = set(after.texts_after(0)) - set(before.texts_after(0))
+    first = min((text.position for text in fresh), default=after.position + 1)
+    return Plan(
+        blanked=frozenset(gone),
+        rewritten=rewritten,
+        gone=lost,
+        graph=after,
+        embed_after=first - 1,
+        counts=_counted(log, gone),
+        mentions=sum(_mentioned(stored.event, names) for stored in left) if names else 0,
+    )
+
+
+def _directly(log: Sequence[Stored], selection: Selection, names: Collection[str]) -> set[int]:
+    """Return the positions that the selection itself names."""
+    episodes = {
+        stored.event.id
+        for stored in log
+        if isinstance(stored.event, EpisodeRecorded)
+        and _episode_goes(stored.event, selection, names)
+    }
+    goes: Callable[[Event], bool] = lambda event: _goes(event, selection, episodes)  # noqa: E731 one line, used once
+    return {stored.position for stored in log if goes(stored.event)}
+
+
+def _episode_goes(episode: EpisodeRecorded, selection: Selection, names: Collection[str]) -> bool:
+    if selection.entity is not None:
+        if selection.keep_episodes:
+            return False
+        return any(mentions(text, names) for text in (episode.content, episode.name or ""))
+    return (
+        (selection.episode is not None and episode.id == selection.episode)
+        or (selection.session is not None and episode.session == selection.session)
+        or (selection.source is not None and selection.source in (episode.role, episode.name))
+    )
+
+
+def _goes(event: Event, selection: Selection, episodes: Collection[bytes]) -> bool:
+    if isinstance(event, EpisodeRecorded):
+        return event.id in episodes
+    if isinstance(event, EntityDescribed):
+        return event.id == selection.entity
+    if isinstance(event, (EvidenceObserved, RelationEnded)):
+        triple = (event.subject, type_key(event.type), event.object)
+        return (
+            selection.entity in (event.subject, event.object)
+            or triple == selection.relation
+            or (selection.source is not None and event.source == selection.source)
+            or event.episode in episodes
+        )
+    return False
+
+
+def _resting_on(log: Sequence[Stored], gone: set[int], selection: Selection) -> set[int]:
+    """Return the positions of what makes no sense without what goes."""
+    events = [(stored.position, stored.event) for stored in log]
+    evidence = {
+        event.id
+        for position, event in events
+        if position in gone and isinstance(event, (EvidenceObserved, RelationEnded))
+    }
+    positions = {
+        position
+        for position, event in events
+        if isinstance(event, EvidenceRetracted) and event.evidence in evidence
+    }
+    if selection.relation is not None:
+        return positions
+    touched: set[bytes] = set()
+    supported: set[bytes] = set()
+    for position, event in events:
+        if isinstance(event, (EvidenceObserved, RelationEnded)):
+            (touched if position in gone else supported).update((event.subject, event.object))
+    orphans = touched - supported
+    return positions | {
+        position
+        for position, event in events
+        if isinstance(event, EntityDescribed) and event.id in orphans
+    }
+
+
+def _names_of(log: Sequence[Stored], entity: bytes | None) -> frozenset[str]:
+    """Return every spelling under which an entity was named."""
+    names: set[str] = set()
+    for stored in log if entity is not None else ():
+        event = stored.event
+        if isinstance(event, EntityDescribed) and event.id == entity:
+            names.add(event.name)
+        elif isinstance(event, (EvidenceObserved, RelationEnded)):
+            if event.subject == entity:
+                names.add(event.subject_name)
+            if event.object == entity:
+                names.add(event.object_name)
+    return frozenset(names)
+
+
+def _mentioned(event: Event, names: Collection[str]) -> bool:
+    if isinstance(event, EpisodeRecorded):
+        return mentions(event.content, names)
+    if isinstance(event, EntityDescribed):
+        texts = (event.abstract, event.overview, event.content)
+        return any(text is not None and mentions(text, names) for text in texts)
+    return False
+
+
+def _without(event: Event, lost: Collection[bytes]) -> Event:
+    """Return an event about a recall without items that are gone; the same one if it had none."""
+    if isinstance(event, RecallServed):
+        hits = [hit for hit in event.hits if hit[0] not in lost]
+        if len(hits) < len(event.hits):
+            return msgspec.structs.replace(event, hits=hits)
+    elif isinstance(event, UsageMarked):
+        used = [item for item in event.used if item not in lost]
+        if len(used) < len(event.used):
+            return msgspec.structs.replace(event, used=used)
+    elif isinstance(event, FeedbackGiven):
+        used = [item for item in event.used if item not in lost]
+        unused = [item for item in event.unused if item not in lost]
+        if len(used) + len(unused) < len(event.used) + len(event.unused):
+            return msgspec.structs.replace(event, used=used, unused=unused)
+    return event
+
+
+def _with(stored: Stored, rewritten: dict[int, Event]) -> Stored:
+    event = rewritten.get(stored.position)
+    return stored if event is None else msgspec.structs.replace(stored, event=event)
+
+
+def _blank(stored: Stored) -> Stored:
+    return msgspec.structs.replace(stored, event=Erased(kind_of(stored.event)))
+
+
+def _folded(log: Sequence[Stored], salt: bytes) -> Graph:
+    graph = Graph(salt)
+    graph.fold(log, ListLoader(log))
+    return graph
+
+
+def _items(graph: Graph) -> set[bytes]:
+    return {*graph.nodes, *graph.relations, *graph.episodes}
+
+
+def _counted(log: Sequence[Stored], gone: Collection[int]) -> dict[str, int]:
+    counts = {"entities": 0, "evidence": 0, "episodes": 0}
+    for stored in log:
+        if stored.position in gone:
+            if isinstance(stored.event, EpisodeRecorded):
+                counts["episodes"] += 1
+            elif isinstance(stored.event, (EvidenceObserved, RelationEnded)):
+                counts["evidence"] += 1
+            elif isinstance(stored.event, EntityDescribed):
+                counts["entities"] += 1
+    return counts
