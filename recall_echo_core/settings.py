@@ -24,6 +24,7 @@ from recall_echo_core.confidence import (
     Beta,
     prior,
 )
+from recall_echo_core.errors import StoreError
 from recall_echo_core.names import normalised
 from recall_echo_core.scoring import Weights
 
@@ -58,7 +59,7 @@ class Folding(msgspec.Struct, frozen=True, omit_defaults=True):
         unknown = set(self.priors) - set(CONTEXTS)
         if unknown:
             raise ValueError(f"unknown context {sorted(unknown)[0]!r}; known: {list(CONTEXTS)}")
-        for mean in self.priors.values():
+        for mean in (*PRIOR_MEANS.values(), *self.priors.values()):
             prior(mean, self.concentration)
         if self.max_concentration is not None and not self.max_concentration > 0.0:
             raise ValueError(f"max_concentration must be above 0, not {self.max_concentration}")
@@ -147,14 +148,17 @@ def load_settings(folder: Path, overrides: Mapping[str, Any] | None = None) -> S
     Raises:
         ValueError: the file is not TOML, a key is unknown (the closest known one is named), or a
             value does not fit.
+        StoreError: the file cannot be read.
     """
     found: dict[str, Any] = {}
     path = folder / FILE_NAME
-    if path.is_file():
-        try:
-            found.update(_flat(tomllib.loads(path.read_text(encoding="utf-8")), str(path)))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not valid TOML: {error}") from error
+    try:
+        if path.is_file():
+            found.update(_flat(tomllib.loads(path.read_text(encoding="utf-8-sig")), str(path)))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
     found.update(_flat(overrides or {}, "settings"))
     return _built(found)
 
@@ -190,10 +194,14 @@ def _built(values: Mapping[str, Any]) -> Settings:
 
 
 def _normal(attribute: str, value: Any) -> Any:
-    if attribute == "single_valued" and not isinstance(value, (str, Mapping)):
-        return [normalised(str(name)) for name in value]
+    if attribute == "single_valued" and isinstance(value, (list, tuple, set, frozenset)):
+        return [_type_name(name) for name in value]
     if attribute == "half_lives" and isinstance(value, Mapping):
-        return {normalised(str(name)): days for name, days in value.items()}
+        return {_type_name(name): days for name, days in value.items()}
     if attribute == "priors" and isinstance(value, Mapping):
         return {**PRIOR_MEANS, **value}
     return value
+
+
+def _type_name(name: Any) -> Any:
+    return normalised(name) if isinstance(name, str) else name  # what is no name is refused later

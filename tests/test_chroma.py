@@ -109,7 +109,7 @@ def test_vectors_of_something_else_are_left_behind(
 
     assert (index.position, index.count()) == (0, 0)
     assert [child.name for child in path.iterdir()] == ["2"]
-        assert "Starting the vectors" in caplog.text
+    assert "Starting the vectors" in caplog.text
     folder.close()
 
 
