@@ -103,7 +103,8 @@ class Graph:
             drawn += self._grow(key, observations, stale)
         drawn += self._refold(stale, load)
         for position, group, value in sorted(drawn, key=itemgetter(0)):
-            id = identity(self.salt, "relation", group.subject.hex(), group.key, value.hex())
+            id = self._item(group, value)
+            self.retired.pop(id, None)
             self._draw(group, value, id, position)
             self.fresh.append(TextKey(position, id, "relation"))
         self._revise(revised, load)
@@ -172,7 +173,8 @@ class Graph:
         for observation in observations:
             apply(group.values, observation, self.folding)
         group.last = order(observations[-1])
-        return _new(group, _since(fresh))
+        since, _ = _standing_since(fresh)
+        return _new(group, since)
 
     def _refold(self, stale: set[GroupKey], load: Loader) -> list[Drawn]:
         """Fold some groups afresh; erase relations that went, return those that are new."""
@@ -189,12 +191,17 @@ class Graph:
                 observations = standing(event for _, event in events)
                 group.values = folded(observations, self.folding)
                 group.last = order(observations[-1]) if observations else NEVER
-                since = _since(events)
+                since, gone = _standing_since(events)
                 for value, item in list(group.items.items()):
                     if self.relations[item].position != since.get(value):
                         self._erase(group, value)
+                for value, place in gone.items():
+                    self.retired[self._item(group, value)] = place
                 drawn += _new(group, since)
         return drawn
+
+    def _item(self, group: Group, value: bytes) -> bytes:
+        return identity(self.salt, "relation", group.subject.hex(), group.key, value.hex())
 
     def _draw(self, group: Group, value: bytes, item: bytes, position: int) -> None:
         group.items[value] = item
@@ -203,8 +210,7 @@ class Graph:
         self.entities.edges[group.subject, value][group.key] = group
 
     def _erase(self, group: Group, value: bytes) -> None:
-        item = group.items.pop(value)
-        self.retired[item] = self.relations.pop(item).position
+        del self.relations[group.items.pop(value)]
         types = self.entities.edges[group.subject, value]
         del types[group.key]
         if not types:
@@ -334,13 +340,17 @@ class Graph:
         return graph
 
 
-def _since(events: Iterable[tuple[int, Observation | EvidenceRetracted]]) -> dict[bytes, int]:
-    """Return the event since which each value has had evidence that was not taken back.
+def _standing_since(
+    events: Iterable[tuple[int, Observation | EvidenceRetracted]],
+) -> tuple[dict[bytes, int], dict[bytes, int]]:
+    """Return since which event each value has had evidence that was not taken back.
 
     A relation that is stated again after all of its evidence was taken back begins anew there,
-    in whatever batches the events are folded.
+    in whatever batches the events are folded. Of values without such evidence, the event since
+    which they last had some comes second.
     """
     since: dict[bytes, int] = {}
+    gone: dict[bytes, int] = {}
     values: dict[bytes, bytes] = {}
     counting: dict[bytes, set[bytes]] = {}
     for position, event in events:
@@ -348,13 +358,14 @@ def _since(events: Iterable[tuple[int, Observation | EvidenceRetracted]]) -> dic
             value = values.get(event.evidence, b"")
             evidence = counting.get(value, set())
             evidence.discard(event.evidence)
-            if not evidence:
-                since.pop(value, None)
+            if not evidence and value in since:
+                gone[value] = since.pop(value)
         else:
             values[event.id] = event.object
             counting.setdefault(event.object, set()).add(event.id)
             since.setdefault(event.object, position)
-    return since
+            gone.pop(event.object, None)
+    return since, gone
 
 
 def _new(group: Group, since: Mapping[bytes, int]) -> list[Drawn]:
