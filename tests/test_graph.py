@@ -94,6 +94,7 @@ def contents(graph: Graph) -> dict[str, object]:
             (subject, value): set(types) for subject, value, types in graph.entities.edges.data()
         },
         "texts": graph.texts_after(0),
+        "retired": graph.retired,
     }
 
 
