@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from recall_echo_core.forgetting import Plan, Selection, planned
-from recall_echo_core.stores.erasing import blank, drop_namespace, finished, scrub, unfinished
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
@@ -44,6 +43,8 @@ class Erasure(msgspec.Struct, frozen=True):
 
 def forget(engine: Engine, room: Room, selection: Selection) -> Erasure:
     """Erase what a selection names from one namespace."""
+    from recall_echo_core.stores.erasing import blank  # SQLAlchemy takes long to import
+
     engine.save_receipts(room)
     namespace = room.namespace
     with room.indexing.resting():
@@ -65,6 +66,8 @@ def forget(engine: Engine, room: Room, selection: Selection) -> Erasure:
 
 def forget_namespace(engine: Engine, room: Room) -> Erasure:
     """Erase a namespace whole, its name included."""
+    from recall_echo_core.stores.erasing import drop_namespace
+
     namespace = room.namespace
     with namespace.log.writing(namespace.key) as writer:
         count = len(writer.everything())
@@ -76,6 +79,8 @@ def forget_namespace(engine: Engine, room: Room) -> Erasure:
 
 def finish(engine: Engine) -> bool:
     """Finish erasures that were begun, by whichever process; return whether nothing is left."""
+    from recall_echo_core.stores.erasing import finished, scrub, unfinished
+
     if not unfinished(engine.log):
         return True
     clean = engine.clean_views()
