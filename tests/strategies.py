@@ -6,8 +6,10 @@ import msgspec
 from hypothesis import strategies as st
 
 from recall_echo_core.events import (
+    SHAPES,
     EntityDescribed,
     EpisodeRecorded,
+    Erased,
     Event,
     EvidenceObserved,
     EvidenceRetracted,
@@ -134,6 +136,7 @@ OTHER = {
     "episode": episodes,
     "recall": recalls,
     "settings": st.builds(SettingsChanged, folding=foldings),
+    "erased": st.builds(Erased, kind=st.sampled_from(sorted(SHAPES))),
 }
 OTHERS = [*OTHER, "usage"]
 

@@ -12,14 +12,18 @@ from strategies import foldings, ids, names, plain
 
 from recall_echo_core.errors import StoreError, UnsupportedShape
 from recall_echo_core.events import (
+    ERASED_SHAPE,
     SHAPES,
     EntityDescribed,
+    Erased,
     Event,
     RecallServed,
     UsageMarked,
     decoded,
     encoded,
+    from_json,
     kind_of,
+    to_json,
     type_key,
 )
 from recall_echo_core.settings import Folding
@@ -28,7 +32,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     bytes: ids,
     str: names,
     int: st.integers(-(2**63), 2**63 - 1),
-    float: st.floats(allow_nan=False),
+    float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
     Folding: foldings,
     type(None): st.none(),
@@ -52,6 +56,8 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def events_of(kind: type) -> st.SearchStrategy[Any]:
+    if kind is Erased:
+        return st.builds(Erased, kind=st.sampled_from(sorted(SHAPES)))
     fields = {name: of_type(hint) for name, hint in get_type_hints(kind).items()}
     return st.builds(kind, **fields)
 
@@ -59,14 +65,19 @@ def events_of(kind: type) -> st.SearchStrategy[Any]:
 KINDS = get_args(Event)
 
 
+def shape_of(event: Event) -> int:
+    return ERASED_SHAPE if isinstance(event, Erased) else SHAPES[kind_of(event)]
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(st.data())
 def test_an_event_comes_back_equal(kind: type, data: st.DataObject) -> None:
     """Every kind, with every field."""
     event = data.draw(events_of(kind))
-    word = kind_of(event)
+    word, shape = kind_of(event), shape_of(event)
 
-    assert decoded(word, SHAPES[word], encoded(event)) == event
+    assert decoded(word, shape, encoded(event)) == event
+    assert from_json(word, shape, to_json(event)) == event
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -77,7 +88,7 @@ def test_fields_of_tomorrow_do_not_matter_to_today(kind: type, data: st.DataObje
     fields = msgspec.msgpack.decode(encoded(event))
 
     more = msgspec.msgpack.encode({**fields, "unheard_of": 1})
-    assert decoded(kind_of(event), 1, more) == event
+    assert decoded(kind_of(event), shape_of(event), more) == event
 
 
 def test_every_kind_has_a_word_and_a_shape() -> None:
@@ -93,7 +104,15 @@ def test_every_kind_has_a_word_and_a_shape() -> None:
         "usage": 1,
         "feedback": 1,
     }
-    assert len(KINDS) == len(SHAPES)
+    assert len(KINDS) == len(SHAPES) + 1
+
+
+@pytest.mark.parametrize("kind", sorted(SHAPES))
+def test_of_what_was_erased_only_the_kind_is_left(kind: str) -> None:
+    """Whatever bytes stand in its place."""
+    for payload in (b"", b"\xc1", b"anything"):
+        assert decoded(kind, ERASED_SHAPE, payload) == Erased(kind)
+    assert to_json(Erased(kind)) == b"{}"
 
 
 def renamed(fields: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +165,8 @@ def test_what_a_newer_version_wrote_is_refused(kind: str, shape: int, known: int
     """A newer shape or an unknown kind says to upgrade; it is an error of the store."""
     with pytest.raises(UnsupportedShape, match=f"'{kind}' has shape {shape}.*upgrade") as caught:
         decoded(kind, shape, encoded(UsageMarked(b"r" * 16, [], "ids")))
+    with pytest.raises(UnsupportedShape):
+        from_json(kind, shape, b"{}")
     assert (caught.value.found, caught.value.known) == (shape, known)
     assert isinstance(caught.value, StoreError)
 
