@@ -36,6 +36,7 @@ __all__ = ["Embedding", "open_memory"]
 Embedding = str | Embedder | Callable[[list[str]], Any]
 
 LOG_FILE: Final = "log.sqlite3"
+HEADER_BYTES: Final = 100  # of any SQLite file that has something in it
 ROUND: Final = "round"  # how often the indexes on disk were begun anew
 
 _lock = threading.RLock()
@@ -134,6 +135,7 @@ def _new_engine(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{folder} cannot be used as a folder: {error}") from error
+    _check_log(folder)
     log = SqlLog(sqlite_url(folder / LOG_FILE))
     try:
         if reindex:
@@ -156,6 +158,17 @@ def _new_engine(
     )
     finish(engine)
     return engine
+
+
+def _check_log(folder: Path) -> None:
+    """Refuse to begin an empty log beside what was made from one that is gone."""
+    log = folder / LOG_FILE
+    empty = not log.exists() or log.stat().st_size < HEADER_BYTES
+    if empty and any((folder / view).is_dir() for view in ("snapshots", "vectors")):
+        raise StoreError(
+            f"{log} is gone or empty, but what was made from it is still there; restore it from a"
+            " backup, or remove the folder to begin anew"
+        )
 
 
 def _forked() -> None:
