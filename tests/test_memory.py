@@ -187,6 +187,20 @@ def test_it_comes_back_as_it_was(tmp_path, clock) -> None:
             assert memory.verify().ok
 
 
+@pytest.mark.parametrize("size", [None, 0, 1, 50, 100, 4_096, 20_000])
+def test_a_log_that_is_gone_is_not_replaced_by_an_empty_one(tmp_path, clock, size) -> None:
+    """Removed, emptied or cut off: it is an error, and nothing is made anew."""
+    with opened(tmp_path, clock=clock) as memory:
+        memory.record({"content": "a" * 50_000})
+        memory.flush()
+    path = tmp_path / "log.sqlite3"
+    path.write_bytes(path.read_bytes()[:size]) if size is not None else path.unlink()
+
+    with pytest.raises(StoreError, match=r"log\.sqlite3"):
+        opened(tmp_path, clock=clock)
+    assert (path.stat().st_size if path.exists() else None) == size
+
+
 def test_another_model_is_refused_until_all_is_embedded_again(tmp_path, clock) -> None:
     """`reindex=True` takes the new one; what was known stays."""
     with opened(tmp_path, clock=clock) as memory:
