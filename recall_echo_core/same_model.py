@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from recall_echo_core.errors import EmbedderMismatch
+from recall_echo_core.errors import EmbedderMismatch, StoreError
 from recall_echo_core.ports import Embedder
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SameModel(Embedder):
             return
         if stored != self.model_id:
             raise EmbedderMismatch(stored, self.model_id, "another model")
-        if int(dimension) != self.dimension:
+        if dimension != str(self.dimension):
             reason = f"vectors of {self.dimension} numbers instead of {dimension}"
             raise EmbedderMismatch(stored, self.model_id, reason)
 
@@ -91,10 +91,16 @@ class SameModel(Embedder):
         reading = self._embedder.embed([SENTENCE])[0].astype("<f4")
         known = self._log.note("reading")
         if known is not None:
-            stored = np.frombuffer(bytes.fromhex(known), dtype="<f4")
-            norms = float(np.linalg.norm(stored) * np.linalg.norm(reading))
-            cosine = float(stored @ reading) / norms if norms else 0.0
-            if cosine < SAME:
+            try:
+                stored = np.frombuffer(bytes.fromhex(known), dtype="<f4").astype(float)
+                norms = float(np.linalg.norm(stored) * np.linalg.norm(reading))
+                cosine = float(stored @ reading) / norms if norms else 0.0
+            except ValueError as error:
+                raise StoreError(
+                    f"The store's note of how {self.model_id} reads is damaged;"
+                    " open_memory(..., reindex=True) makes it and all vectors anew."
+                ) from error
+            if not cosine >= SAME:  # a damaged number may be none at all
                 reason = f"it reads a known sentence differently, cosine {cosine:.2f}"
                 raise EmbedderMismatch(self.model_id, self.model_id, reason)
         elif record:
