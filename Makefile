@@ -22,7 +22,7 @@ demo: $(VENV)/.stamp-runtime ## run examples/quickstart.py in a fresh folder, .r
 	@python=$(py); cd .recall-echo-demo && "$$python" ../examples/quickstart.py
 
 test: $(VENV)/.stamp-dev ## run every test with coverage: code, docstrings, docs and examples
-	@$(py) -m pytest --cov $(ARGS)
+	@$(py) -m pytest --cov --numprocesses=auto --dist=loadfile $(ARGS)
 
 check: $(VENV)/.stamp-dev ## check format, lint and types
 	@$(py) -m ruff format --check .
