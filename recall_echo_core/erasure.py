@@ -57,7 +57,8 @@ def forget(engine: Engine, room: Room, selection: Selection) -> Erasure:
                     msgspec.structs.replace(places[position], event=event)
                     for position, event in plan.rewritten.items()
                 ]
-                blank(writer, namespace.key, plan.blanked, rewritten, plan.gone, plan.embed_after)
+                without = plan.gone | plan.respelt
+                blank(writer, namespace.key, plan.blanked, rewritten, without, plan.embed_after)
         if plan.blanked:
             room.receipts.clear()
             namespace.replace(plan.graph)

@@ -6,8 +6,8 @@ without what is forgotten, and which items are gone when the rest is folded. It 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,10 +27,13 @@ from recall_echo_core.events import (
     type_key,
 )
 from recall_echo_core.graph import Graph
+from recall_echo_core.model import sentence, titled
+from recall_echo_core.names import identity
 from recall_echo_core.words import mentions
 
 if TYPE_CHECKING:
     from recall_echo_core.fold import Observation
+    from recall_echo_core.texts import TextKey
 
 __all__ = ["ListLoader", "Plan", "Selection", "planned"]
 
@@ -57,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
         blanked: Positions whose payload goes.
         rewritten: Events that stay, without what is forgotten.
         gone: Items that no longer exist.
+        respelt: Items that are shown otherwise, since they were first named in what goes.
         graph: The fold of what is left.
         embed_after: Texts past this position may need vectors again.
         counts: How much goes, by kind of event.
@@ -66,6 +70,7 @@ class Plan(msgspec.Struct, frozen=True):
     blanked: frozenset[int]
     rewritten: dict[int, Event]
     gone: frozenset[bytes]
+    respelt: frozenset[bytes]
     graph: Graph
     embed_after: int
     counts: dict[str, int]
@@ -104,7 +109,8 @@ def planned(log: Sequence[Stored], salt: bytes, selection: Selection) -> Plan:
     gone |= _resting_on(log, gone, selection)
     left = [stored if stored.position not in gone else _blank(stored) for stored in log]
     before, after = _folded(log, salt), _folded(left, salt)
-    lost = frozenset(_items(before) - _items(after))
+    # A relation that had been taken back before is still named by receipts.
+    lost = frozenset(_items(before) - _items(after)) | (_related(log, salt) - _related(left, salt))
     rewritten = {
         stored.position: changed
         for stored in left
@@ -113,12 +119,14 @@ def planned(log: Sequence[Stored], salt: bytes, selection: Selection) -> Plan:
     if rewritten:
         left = [_with(stored, rewritten) for stored in left]
         after = _folded(left, salt)
-    fresh = set(after.texts_after(0)) - set(before.texts_after(0))
+    texts, known = _texts(after), _texts(before)
+    fresh = [text for text, shown in texts.items() if known.get(text) != shown]
     first = min((text.position for text in fresh), default=after.position + 1)
     return Plan(
         blanked=frozenset(gone),
         rewritten=rewritten,
         gone=lost,
+        respelt=frozenset(text.item for text in fresh if text in known),
         graph=after,
         embed_after=first - 1,
         counts=_counted(log, gone),
@@ -134,15 +142,14 @@ def _directly(log: Sequence[Stored], selection: Selection, names: Collection[str
         if isinstance(stored.event, EpisodeRecorded)
         and _episode_goes(stored.event, selection, names)
     }
-    goes: Callable[[Event], bool] = lambda event: _goes(event, selection, episodes)  # noqa: E731 one line, used once
-    return {stored.position for stored in log if goes(stored.event)}
+    return {stored.position for stored in log if _goes(stored.event, selection, episodes)}
 
 
 def _episode_goes(episode: EpisodeRecorded, selection: Selection, names: Collection[str]) -> bool:
     if selection.entity is not None:
         if selection.keep_episodes:
             return False
-        return any(mentions(text, names) for text in (episode.content, episode.name or ""))
+        return _mentioned(episode, names)
     return (
         (selection.episode is not None and episode.id == selection.episode)
         or (selection.session is not None and episode.session == selection.session)
@@ -163,24 +170,27 @@ def _goes(event: Event, selection: Selection, episodes: Collection[bytes]) -> bo
             or (selection.source is not None and event.source == selection.source)
             or event.episode in episodes
         )
+    if isinstance(event, FeedbackGiven):
+        return selection.source is not None and event.source == selection.source
     return False
 
 
 def _resting_on(log: Sequence[Stored], gone: set[int], selection: Selection) -> set[int]:
     """Return the positions of what makes no sense without what goes."""
     events = [(stored.position, stored.event) for stored in log]
-    evidence = {
-        event.id
-        for position, event in events
-        if position in gone and isinstance(event, (EvidenceObserved, RelationEnded))
-    }
+    goes: set[bytes] = set()
+    stays: set[bytes] = set()
+    for position, event in events:
+        if isinstance(event, (EvidenceObserved, RelationEnded)):
+            (goes if position in gone else stays).add(event.id)
+    goes -= stays
     positions = {
         position
         for position, event in events
-        if isinstance(event, EvidenceRetracted) and event.evidence in evidence
+        if isinstance(event, EvidenceRetracted) and event.evidence in goes
     }
-    if selection.relation is not None:
-        return positions
+    if selection.relation is not None or selection.entity is not None:
+        return positions  # how others are described is theirs
     touched: set[bytes] = set()
     supported: set[bytes] = set()
     for position, event in events:
@@ -210,12 +220,30 @@ def _names_of(log: Sequence[Stored], entity: bytes | None) -> frozenset[str]:
 
 
 def _mentioned(event: Event, names: Collection[str]) -> bool:
+    """Return whether what somebody wrote, or attached, names one of some things."""
+    texts: list[str | None] = []
     if isinstance(event, EpisodeRecorded):
-        return mentions(event.content, names)
-    if isinstance(event, EntityDescribed):
-        texts = (event.abstract, event.overview, event.content)
-        return any(text is not None and mentions(text, names) for text in texts)
-    return False
+        texts = [event.content, event.name, *_strings(event.metadata)]
+    elif isinstance(event, EntityDescribed):
+        texts = [event.abstract, event.overview, event.content, *_strings(event.metadata)]
+    elif isinstance(event, EvidenceObserved):
+        texts = [event.source, *_strings(event.metadata)]
+    elif isinstance(event, RelationEnded):
+        texts = [event.source]
+    return any(text is not None and mentions(text, names) for text in texts)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield the texts in metadata, keys among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
 
 
 def _without(event: Event, lost: Collection[bytes]) -> Event:
@@ -253,6 +281,32 @@ def _folded(log: Sequence[Stored], salt: bytes) -> Graph:
 
 def _items(graph: Graph) -> set[bytes]:
     return {*graph.nodes, *graph.relations, *graph.episodes}
+
+
+def _related(log: Iterable[Stored], salt: bytes) -> set[bytes]:
+    """Return the items of all relations that a log has evidence about, taken back or not."""
+    triples = {
+        (event.subject, type_key(event.type), event.object)
+        for stored in log
+        if isinstance(event := stored.event, (EvidenceObserved, RelationEnded))
+    }
+    return {identity(salt, "relation", s.hex(), type, o.hex()) for s, type, o in triples}
+
+
+def _texts(graph: Graph) -> dict[TextKey, str]:
+    """Return what is embedded, each with the text; of an episode, which never changes, without."""
+    texts: dict[TextKey, str] = {}
+    for text in graph.texts_after(0):
+        shown = ""
+        if text.kind == "entity":
+            node = graph.nodes[text.item]
+            shown = titled(node.name, node.abstract)
+        elif text.kind == "relation":
+            mark = graph.relations[text.item]
+            ends = graph.nodes[mark.group.subject].name, graph.nodes[mark.object].name
+            shown = sentence(ends[0], mark.group.type, ends[1])
+        texts[text] = shown
+    return texts
 
 
 def _counted(log: Sequence[Stored], gone: Collection[int]) -> dict[str, int]:

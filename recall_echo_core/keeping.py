@@ -45,8 +45,8 @@ class Keeping(Telling):
             entity: Its relations, evidence, texts, and the episodes that name it.
             relation: (subject, type, object): the relation and its evidence.
             session: Its episodes, the evidence they gave, and what rests on nothing else.
-            source: The episodes and evidence of a role, a speaker or a source, and what rests on
-                nothing else.
+            source: The episodes, evidence and verdicts of a role, a speaker or a source, and what
+                rests on nothing else.
             episode: Id of an episode: it, the evidence it gave, and what rests on nothing else.
             everything: The namespace, its name included.
             episodes: With `entity`, "keep" spares the episodes that name it.

@@ -50,7 +50,7 @@ def blank(
         key: The namespace.
         blanked: Positions whose payload goes.
         rewritten: Events that stay, as they are from now on.
-        gone: Items whose embeddings go.
+        gone: Items whose embeddings go, of whatever version.
         embed_after: Texts past this position may need vectors again.
     """
     here = events.c.namespace == key.id
