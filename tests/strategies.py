@@ -19,7 +19,9 @@ from recall_echo_core.events import (
     SettingsChanged,
     Stored,
     UsageMarked,
+    type_key,
 )
+from recall_echo_core.names import identity
 from recall_echo_core.settings import Folding
 from recall_echo_core.times import DAY
 
@@ -169,3 +171,52 @@ def _referring(draw: st.DrawFn, kind: str, position: int, log: list[Stored]) -> 
         subject=draw(st.sampled_from(SUBJECTS)),
         type=draw(st.sampled_from(TYPES)),
     )
+
+
+SESSIONS = ["monday", "tuesday"]
+SAID = ["S said so", "about a, b and C", "Oslo is nice", "nothing of note", "D's news"]
+KNOWN = [SUBJECT, *VALUES]
+
+
+@st.composite
+def lives(draw: st.DrawFn, salt: bytes, most: int = 30) -> list[Stored]:
+    """A log as `logs` gives it, whose evidence has sources and episodes, and whose receipts hit."""
+    log = draw(logs(most))
+    items = dict.fromkeys(KNOWN)
+    items |= {
+        identity(salt, "relation", e.subject.hex(), type_key(e.type), e.object.hex()): None
+        for e in (stored.event for stored in log)
+        if isinstance(e, EvidenceObserved | RelationEnded)
+    }
+    items |= {s.event.id: None for s in log if isinstance(s.event, EpisodeRecorded)}
+    shown = draw(st.lists(st.sampled_from(list(items)), min_size=4, max_size=4, unique=True))
+    hit = dict(zip(VALUES, shown, strict=True))
+    told: list[bytes] = []
+    return [
+        msgspec.structs.replace(stored, event=_linked(draw, stored.event, hit, told))
+        for stored in log
+    ]
+
+
+def _linked(draw: st.DrawFn, event: Event, hit: dict[bytes, bytes], told: list[bytes]) -> Event:
+    replace = msgspec.structs.replace
+    if isinstance(event, EvidenceObserved | RelationEnded):
+        episode = draw(st.sampled_from([None, *told]))
+        return replace(event, source=draw(st.sampled_from(SOURCES)), episode=episode)
+    if isinstance(event, EpisodeRecorded):
+        told.append(event.id)
+        return replace(
+            event,
+            content=draw(st.sampled_from(SAID)),
+            role=draw(st.sampled_from(SOURCES)),
+            name=draw(st.sampled_from([None, "tool", "Ann"])),
+            session=draw(st.sampled_from([None, *SESSIONS])),
+        )
+    if isinstance(event, RecallServed):
+        return replace(event, hits=[(hit[item], kind, score) for item, kind, score in event.hits])
+    if isinstance(event, UsageMarked):
+        return replace(event, used=[hit[item] for item in event.used])
+    if isinstance(event, FeedbackGiven):
+        used, unused = ([hit[item] for item in items] for items in (event.used, event.unused))
+        return replace(event, used=used, unused=unused)
+    return event
