@@ -81,7 +81,7 @@ def verified(engine: Engine, room: Room, progress: Progress | None = None) -> Ve
     """Check the log, fold it again, and mend the graph and the vectors where they differ."""
     namespace = room.namespace
     log, key = namespace.log, namespace.key
-    _, head = log.head(key)
+    generation, head = log.head(key)
     events: list[Stored] = []
     problems: list[str] = []
     for number, found in enumerate(log.scan(key, upto=head), 1):
@@ -95,14 +95,21 @@ def verified(engine: Engine, room: Room, progress: Progress | None = None) -> Ve
         problems = _gaps([stored.position for stored in events], head)
     if problems:
         return Verification(len(events), tuple(problems), ())
-    mended = _mended_graph(engine, room, events)
+    mended = _mended_graph(engine, room, events, generation)
+    if mended is None:
+        return verified(engine, room, progress)
     mended += room.indexing.mended()
     return Verification(len(events), (), tuple(mended))
 
 
-def _mended_graph(engine: Engine, room: Room, events: list[Stored]) -> list[str]:
+def _mended_graph(
+    engine: Engine, room: Room, events: list[Stored], generation: int
+) -> list[str] | None:
+    """Compare the graph with a replay; `None` when something was forgotten since `generation`."""
     namespace = room.namespace
     with namespace.reading() as graph:
+        if namespace.generation != generation:
+            return None
         fresh = Graph(namespace.key.salt)
         fresh.fold(events, LogLoader(namespace.log, namespace.key, len(events)))
         if graph.position > fresh.position:  # somebody has written since
