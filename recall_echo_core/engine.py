@@ -143,20 +143,31 @@ class Engine:
                 return
             self._closed = True
         self.background.stop()
-        try:
-            for room in self._rooms.values():
+        failed: StoreError | None = None
+        for room in list(self._rooms.values()):
+            try:
                 self.save_receipts(room)
-                room.namespace.snapshot()
-        finally:
-            for room in self._rooms.values():
-                room.indexing.close_folder()
-            self.log.close()
+            except StoreErased:  # by another process; nothing of it is kept
+                continue
+            except StoreError as error:
+                failed = failed or error
+            self._snapshot(room)
+            room.indexing.close_folder()
+        self.log.close()
+        if failed is not None:
+            raise failed
+
+    def _snapshot(self, room: Room, **least: int) -> None:
+        try:
+            room.namespace.snapshot(**least)
+        except StoreError:  # it is a shortcut only
+            log.exception("keeping a snapshot failed; the log will be read instead")
 
     def _follow(self, room: Room) -> None:
         try:
             self.save_receipts(room)
             room.indexing.catch_up(lambda: self.background.stopping)
-            room.namespace.snapshot(least=20_000)
+            self._snapshot(room, least=20_000)
         except StoreErased:
             return  # forgotten meanwhile; there is nothing to follow any more
 
@@ -169,7 +180,6 @@ class Engine:
                 wanted = self.settings.folding(graph.folding)
                 if graph.folding == wanted:
                     return
+            namespace.append(self.now(), lambda _: [SettingsChanged(wanted)])
         except CorruptLog:
-            log.exception("settings were not told; verify() and export() still work")
-            return
-        namespace.append(self.now(), lambda _: [SettingsChanged(wanted)])
+            log.exception("settings cannot be folded; verify() and export() still work")
