@@ -41,6 +41,7 @@ ROUND: Final = "round"  # how often the indexes on disk were begun anew
 
 _lock = threading.RLock()
 _engines: dict[Path, tuple[Engine, int]] = {}
+_inherited: list[Engine] = []  # a parent's, kept lest their destructors touch its files and locks
 
 
 def open_memory(
@@ -92,7 +93,7 @@ def open_memory(
             engine, users = known
             _check_same(engine, folder, embedding, overrides, clock, reindex=reindex)
         _engines[folder] = engine, users + 1
-    lease = Lease(lambda: _release(folder))
+    lease = Lease(lambda: _release(folder, engine))
     try:
         return Memory(engine, engine.room(namespace), lease)
     except BaseException:
@@ -106,11 +107,11 @@ def _names(given: Collection[str]) -> list[str]:
     return [checked_name(name, "a single-valued relation type") for name in given]
 
 
-def _release(folder: Path) -> None:
+def _release(folder: Path, used: Engine) -> None:
     with _lock:
-        if folder not in _engines:  # closed at the end of the program
+        engine, users = _engines.get(folder, (None, 0))
+        if engine is not used:  # closed at the end of the program, or a parent process's
             return
-        engine, users = _engines[folder]
         if users > 1:
             _engines[folder] = engine, users - 1
             return
@@ -175,6 +176,7 @@ def _forked() -> None:
     """Forget, in a child process, the engines of its parent: their files are not its own."""
     global _lock
     _lock = threading.RLock()
+    _inherited.extend(engine for engine, _ in _engines.values())
     _engines.clear()
 
 
@@ -253,8 +255,11 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
     def identity(generation: int) -> str:
         return f"{key.salt.hex()}:{generation}"
 
+    def mark(position: int) -> str:
+        return log.mark(key, position)
+
     def snapshots(generation: int) -> Snapshots:
-        return Snapshots(folders.snapshots(key.id), identity(generation))
+        return Snapshots(folders.snapshots(key.id), identity(generation), mark)
 
     namespace = Namespace(log, key, snapshots)
 
@@ -266,7 +271,7 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
         generation, _ = log.head(key)
         rounds = f"{log.note(ROUND) or 0}.{log.note(own_round) or 0}"
         made_from = f"{identity(generation)}:{embedder.model_id}:{rounds}"
-        return ChromaFolder(vectors, embedder.dimension, identity=made_from)
+        return ChromaFolder(vectors, embedder.dimension, identity=made_from, mark=mark)
 
     indexing = Indexing(
         namespace,
@@ -275,11 +280,17 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
         lambda: ExactIndex(embedder.dimension),
         open_folder,
         lambda: _begin_anew(log, own_round),
+        lambda: _still_the_model(engine),
         engine.settings.index_batch,
     )
     receipts = Receipts()
     namespace.taken = receipts.settle
     return Room(namespace, indexing, receipts)
+
+
+def _still_the_model(engine: Engine) -> None:
+    """Raise `EmbedderMismatch` if another process has embedded all texts with another model."""
+    SameModel(engine.embedder, engine.log).embed([SENTENCE])
 
 
 def _begin_anew(log: SqlLog, round: str) -> None:

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,17 +47,25 @@ _HNSW = {"space": "cosine", "ef_search": 200, "ef_construction": 200, "max_neigh
 class ChromaFolder:
     """The Chroma indexes of one namespace, one for each kind of thing, in one folder.
 
-    `identity` names what the vectors are made from: the log, its generation, the model. Raising
-    `dimension` makes disk, memory and searches cost proportionally more. Not usable across a
-    `fork`.
+    `identity` names what the vectors are made from: the log, its generation, the model; `mark`
+    tells one event at a position from another, in case an older state of the log was put back.
+    Raising `dimension` makes disk, memory and searches cost proportionally more. Not usable
+    across a `fork`.
 
     Raises `StoreBusy` when the folder is in use, `StoreError` when it cannot be made.
     """
 
-    def __init__(self, path: Path, dimension: int, *, identity: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        dimension: int,
+        *,
+        identity: str,
+        mark: Callable[[int], str] = lambda _: "",
+    ) -> None:
         if dimension < 1:
             raise ValueError(f"dimension must be at least 1, not {dimension}")
-        self.dimension, self.identity = dimension, identity
+        self.dimension, self.identity, self._mark = dimension, identity, mark
         self._process, self._lock = os.getpid(), threading.RLock()
         self._client: Any = None  # chromadb's types do not cover embeddings as numpy rows
         self._indexes: dict[str, ChromaIndex] = {}
@@ -161,7 +169,7 @@ class ChromaFolder:
 
     def _marks(self, position: int, count: int) -> dict[str, str | int]:
         marks: dict[str, str | int] = {"identity": self.identity, "dimension": self.dimension}
-        return marks | {"position": position, "count": count}
+        return marks | {"position": position, "count": count, "event": self._mark(position)}
 
 
 class _Stale(StoreError):

@@ -2,29 +2,35 @@
 
 Beside the log, in the same database: the vector index is a view of this table. A vector belongs
 to the event that gave an item its text, so an old text's vectors answer questions about the past.
+Each row ends with a checksum: what is damaged is made again from its text.
 """
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+import sqlalchemy
 from sqlalchemy import delete, func, insert, select, update
 
-from recall_echo_core.errors import StoreError
 from recall_echo_core.stores.schema import (
     EMBEDDED,
     MODEL_NOTES,
+    Bytes,
     embeddings,
     namespaces,
     progress,
     store,
     translated,
 )
-from recall_echo_core.texts import TextKey, vector_key
+from recall_echo_core.texts import Kind, TextKey, vector_key
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
     from recall_echo_core.ports import Vectors
     from recall_echo_core.stores.sql import SqlLog
 
@@ -32,13 +38,14 @@ __all__ = ["Embeddings", "drop_all"]
 
 PAGE: Final = 2_000
 IN_LIST: Final = 500
+SUM: Final = 4  # bytes of the checksum behind each vector
 
 
 class Embeddings:
     """The kept embeddings of one namespace. Safe from any thread."""
 
     def __init__(self, log: SqlLog, namespace: int, dimension: int) -> None:
-        self._log, self._engine = log, log.engine
+        self._log = log
         self._namespace, self._dimension = namespace, dimension
 
     def position(self) -> int:
@@ -46,16 +53,16 @@ class Embeddings:
         query = select(progress.c.position).where(
             progress.c.namespace == self._namespace, progress.c.view == EMBEDDED
         )
-        with translated("reading embeddings"), self._engine.connect() as connection:
+        with translated("reading embeddings"), self._log.engine.connect() as connection:
             return connection.execute(query).scalar() or 0
 
-    def count(self, kind: str, upto: int) -> int:
-        """Return how many vectors of a kind there are of texts up to a position."""
+    def count(self, kind: str, upto: int | None = None) -> int:
+        """Return how many vectors of a kind there are, of texts up to a position if given."""
         table = embeddings.c
-        query = select(func.count()).where(
-            table.namespace == self._namespace, table.kind == kind, table.position <= upto
-        )
-        with translated("reading embeddings"), self._engine.connect() as connection:
+        query = select(func.count()).where(table.namespace == self._namespace, table.kind == kind)
+        if upto is not None:
+            query = query.where(table.position <= upto)
+        with translated("reading embeddings"), self._log.engine.connect() as connection:
             return connection.execute(query).scalar_one()
 
     def known(self, texts: Sequence[TextKey]) -> set[TextKey]:
@@ -63,7 +70,7 @@ class Embeddings:
         found: set[TextKey] = set()
         wanted = {(text.position, text.item): text for text in texts}
         positions = sorted({text.position for text in texts})
-        with translated("reading embeddings"), self._engine.connect() as connection:
+        with translated("reading embeddings"), self._log.engine.connect() as connection:
             for i in range(0, len(positions), IN_LIST):
                 query = select(embeddings.c.position, embeddings.c.item).where(
                     embeddings.c.namespace == self._namespace,
@@ -80,23 +87,11 @@ class Embeddings:
         """Keep vectors, a row per chunk of each text, and that all up to `position` have some.
 
         Returns false, keeping nothing, when the namespace has moved on from `generation`: what
-        was embedded may have been forgotten meanwhile.
+        was embedded may have been forgotten meanwhile, or be embedded by another model now.
         """
-        rows = [
-            {
-                "namespace": self._namespace,
-                "position": text.position,
-                "item": text.item,
-                "chunk": chunk,
-                "kind": text.kind,
-                "vector": np.ascontiguousarray(vector, dtype="<f4").tobytes(),
-            }
-            for text, vectors in new
-            for chunk, vector in enumerate(vectors)
-        ]
-        current = select(namespaces.c.generation).where(namespaces.c.id == self._namespace)
+        rows = self._rows(new)
         with translated("keeping embeddings"), self._log.transaction() as connection:
-            if connection.execute(current).scalar() != generation:
+            if not self._current(connection, generation):
                 return False
             if rows:
                 # Another process may have embedded the same text a moment ago: same vector.
@@ -110,8 +105,45 @@ class Embeddings:
                 connection.execute(update(progress).where(*reached).values(position=position))
         return True
 
-    def load(self, kind: str, after: int = 0) -> Iterator[tuple[list[str], Vectors]]:
-        """Yield keys and vectors of a kind whose text is past a position, a page at a time."""
+    def replace(
+        self,
+        damaged: Sequence[TextKey],
+        new: Sequence[tuple[TextKey, Vectors]],
+        generation: int,
+    ) -> bool:
+        """Drop the vectors of some texts and keep new ones; false, as `save`, if out of date."""
+        rows = self._rows(new)
+        with translated("replacing damaged embeddings"), self._log.transaction() as connection:
+            if not self._current(connection, generation):
+                return False
+            for text in damaged:
+                connection.execute(
+                    delete(embeddings).where(
+                        embeddings.c.namespace == self._namespace,
+                        embeddings.c.position == text.position,
+                        embeddings.c.item == text.item,
+                    )
+                )
+            if rows:
+                connection.execute(insert(embeddings), rows)
+        return True
+
+    def load(
+        self,
+        kind: Kind,
+        damaged: list[TextKey],
+        *,
+        after: int = 0,
+        upto: int | None = None,
+    ) -> Iterator[tuple[list[str], Vectors]]:
+        """Yield keys and vectors of a kind, a page at a time.
+
+        Args:
+            kind: Which texts.
+            damaged: Takes the texts of rows that are not what was written; these are left out.
+            after: Only texts past this position.
+            upto: Only texts up to this position.
+        """
         start: tuple[int, bytes, int] = (after, b"\xff" * 17, 0)
         table = embeddings.c
         while True:
@@ -120,35 +152,80 @@ class Embeddings:
                 (table.position == position)
                 & ((table.item > item) | ((table.item == item) & (table.chunk > chunk)))
             )
+            # Cast, since a damaged row may hold a text that is none, which the driver refuses.
+            vector = sqlalchemy.cast(table.vector, Bytes)
             query = (
-                select(table.position, table.item, table.chunk, table.vector)
+                select(table.position, table.item, table.chunk, vector)
                 .where(table.namespace == self._namespace, table.position >= position)
                 .where(table.kind == kind, past)
                 .order_by(table.position, table.item, table.chunk)
                 .limit(PAGE)
             )
-            with translated("reading embeddings"), self._engine.connect() as connection:
+            if upto is not None:
+                query = query.where(table.position <= upto)
+            with translated("reading embeddings"), self._log.engine.connect() as connection:
                 rows = connection.execute(query).all()
-            if rows:
-                keys = [vector_key(row[0], row[1], row[2]) for row in rows]
-                if any(len(row[3]) != 4 * self._dimension for row in rows):
-                    raise StoreError("an embedding is damaged; reindex() makes all of them again")
-                matrix = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4")
-                yield keys, matrix.reshape(len(rows), self._dimension)
+            whole = [row for row in rows if self._is_whole(row)]
+            if len(whole) < len(rows):
+                bad = {(row[0], row[1]) for row in rows if not self._is_whole(row)}
+                damaged += [TextKey(position, item, kind) for position, item in sorted(bad)]
+            if whole:
+                keys = [vector_key(row[0], row[1], row[2]) for row in whole]
+                matrix = np.frombuffer(b"".join(row[3][:-SUM] for row in whole), dtype="<f4")
+                yield keys, matrix.reshape(len(whole), self._dimension)
             if len(rows) < PAGE:
                 return
             start = rows[-1][0], rows[-1][1], rows[-1][2]
 
+    def _rows(self, new: Sequence[tuple[TextKey, Vectors]]) -> list[dict[str, Any]]:
+        rows = []
+        for text, vectors in new:
+            for chunk, vector in enumerate(vectors):
+                content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+                row = {"namespace": self._namespace, "position": text.position, "item": text.item}
+                row |= {"chunk": chunk, "kind": text.kind}
+                row["vector"] = content + _checksum(text.position, text.item, chunk, content)
+                rows.append(row)
+        return rows
+
+    def _is_whole(self, row: Row[Any]) -> bool:
+        position, item, chunk, vector = tuple(row)
+        content = vector[:-SUM]
+        return len(content) == 4 * self._dimension and vector[-SUM:] == _checksum(
+            position, item, chunk, content
+        )
+
+    def _current(self, connection: Connection, generation: int) -> bool:
+        query = select(namespaces.c.generation).where(namespaces.c.id == self._namespace)
+        return cast("int | None", connection.execute(query).scalar()) == generation
+
     def clear(self) -> None:
         """Drop every vector of this namespace, so that each text is embedded again."""
         with translated("dropping embeddings"), self._log.transaction() as connection:
-            for table in (embeddings, progress):
-                connection.execute(delete(table).where(table.c.namespace == self._namespace))
+            here = embeddings.c.namespace == self._namespace
+            connection.execute(delete(embeddings).where(here))
+            reached = progress.c.namespace == self._namespace, progress.c.view == EMBEDDED
+            connection.execute(delete(progress).where(*reached))
+            _move_on(connection, self._namespace)
 
 
 def drop_all(log: SqlLog) -> None:
     """Drop every vector of every namespace and the note of the model that made them."""
     with translated("dropping embeddings"), log.transaction() as connection:
         connection.execute(delete(embeddings))
-        connection.execute(delete(progress))
+        connection.execute(delete(progress).where(progress.c.view == EMBEDDED))
         connection.execute(delete(store).where(store.c.key.in_(MODEL_NOTES)))
+        _move_on(connection)
+
+
+def _move_on(connection: Connection, namespace: int | None = None) -> None:
+    """Have every process look again at what it holds of the vectors."""
+    further = update(namespaces).values(generation=namespaces.c.generation + 1)
+    if namespace is not None:
+        further = further.where(namespaces.c.id == namespace)
+    connection.execute(further)
+
+
+def _checksum(position: int, item: bytes, chunk: int, vector: bytes) -> bytes:
+    place = struct.pack("<qi", position, chunk) + item
+    return struct.pack("<I", zlib.crc32(vector, zlib.crc32(place)))

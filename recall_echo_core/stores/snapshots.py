@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -33,10 +34,14 @@ class Snapshots:
     Args:
         folder: Where the files lie; made when the first is written.
         identity: Names the log and its generation; a snapshot of another one is never used.
+        mark: Tells one event at a position from another; so a snapshot is not used either once
+            an older state of the log was put back and has grown otherwise.
     """
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        self._folder, self._identity = folder, identity
+    def __init__(
+        self, folder: Path, identity: str, mark: Callable[[int], str] = lambda _: ""
+    ) -> None:
+        self._folder, self._identity, self._mark = folder, identity, mark
 
     def write(self, picture: Picture) -> None:
         """Keep a picture durably, and drop all but the newest two."""
@@ -46,7 +51,7 @@ class Snapshots:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with aside.open("wb") as file:
-                file.write(MAGIC + self._digest(body) + body)
+                file.write(MAGIC + self._digest(picture.position, body) + body)
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(target)
@@ -68,7 +73,8 @@ class Snapshots:
         try:
             content = path.read_bytes()
             digest, body = content[len(MAGIC) :][:32], content[len(MAGIC) + 32 :]
-            if not content.startswith(MAGIC) or digest != self._digest(body):
+            position = int(path.stem) if path.stem.isdecimal() else -1
+            if not content.startswith(MAGIC) or digest != self._digest(position, body):
                 log.warning("passing over the snapshot %s: damaged, or of another log", path)
                 return None
             return _decoder.decode(zlib.decompress(body))
@@ -76,8 +82,9 @@ class Snapshots:
             log.warning("passing over the snapshot %s: %s", path, error)
             return None
 
-    def _digest(self, body: bytes) -> bytes:
-        key = hashlib.blake2b(self._identity.encode(), digest_size=32).digest()
+    def _digest(self, position: int, body: bytes) -> bytes:
+        made_from = f"{self._identity}:{position}:{self._mark(position)}"
+        key = hashlib.blake2b(made_from.encode(), digest_size=32).digest()
         return hashlib.blake2b(body, key=key, digest_size=32).digest()
 
     def _newest_first(self) -> list[Path]:

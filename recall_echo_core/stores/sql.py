@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
-from recall_echo_core.errors import CorruptLog, StoreErased
+from recall_echo_core.errors import CorruptLog, StoreErased, StoreError
 from recall_echo_core.events import Event, Stored
 from recall_echo_core.stores.rows import NamespaceKey, row_of, stored_of
 from recall_echo_core.stores.schema import (
@@ -72,13 +73,28 @@ class SqlLog:
     """
 
     def __init__(self, url: str | URL) -> None:
-        self.engine: Engine = open_engine(url)
+        self._engine = open_engine(url)
+        self._process = os.getpid()
         # Within a process writers queue here, which is fair and quicker than SQLite's polling.
         self._writer_lock = threading.Lock()
 
+    @property
+    def engine(self) -> Engine:
+        """Where connections come from.
+
+        Raises:
+            StoreError: this is a fork of the process that opened them, and must not use them.
+        """
+        if os.getpid() != self._process:
+            raise StoreError(
+                "This memory was opened before a fork; call open_memory(...) in this process."
+            )
+        return self._engine
+
     def close(self) -> None:
         """Give back every connection."""
-        self.engine.dispose()
+        if os.getpid() == self._process:
+            self._engine.dispose()
 
     # Namespaces and notes
 
@@ -159,6 +175,15 @@ class SqlLog:
         if row is None:
             raise StoreErased(key.name)
         return row.generation, row.head
+
+    def mark(self, key: NamespaceKey, position: int) -> str:
+        """Return what tells the event at a position from any other; empty where there is none."""
+        query = select(events.c.checksum).where(
+            events.c.namespace == key.id, events.c.position == position
+        )
+        with translated("reading the log"), self.engine.connect() as connection:
+            checksum = connection.execute(query).scalar()
+        return checksum.hex() if isinstance(checksum, bytes) else ""
 
     def read(
         self,
@@ -248,9 +273,10 @@ class SqlLog:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Hold the write lock of the database; all is kept when the block ends, or nothing."""
+        engine = self.engine  # checked before the lock, which a fork may have left locked
         with (
             self._writer_lock,
-            self.engine.connect().execution_options(write=True) as connection,
+            engine.connect().execution_options(write=True) as connection,
             connection.begin(),
         ):
             yield connection
@@ -258,8 +284,9 @@ class SqlLog:
     @contextmanager
     def alone(self) -> Iterator[Any]:
         """Hold the write lock outside a transaction, with a cursor of the driver."""
+        engine = self.engine
         with self._writer_lock:
-            connection = self.engine.raw_connection()
+            connection = engine.raw_connection()
             try:
                 yield connection.cursor()
             finally:
