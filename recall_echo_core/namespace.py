@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from recall_echo_core.errors import CorruptLog, StoreErased
@@ -106,17 +106,17 @@ class Namespace:
         Raises:
             StoreErased: the whole namespace has been forgotten.
         """
-        with self._lock:
-            try:
+        try:
+            with self._lock:
                 generation, head = self.log.head(self.key)
-            except StoreErased:
-                self.erased()
-                raise
-            graph = self._graph
-            if graph is None or generation != self.generation:
-                graph = self._open(generation, head)
-            self._follow(graph, head)
-            yield graph
+                graph = self._graph
+                if graph is None or generation != self.generation:
+                    graph = self._open(generation, head)
+                self._follow(graph, head)
+                yield graph
+        except StoreErased:
+            self.erased()  # without the lock: it waits for whoever holds the index, and may want us
+            raise
 
     def append(self, recorded_at: int, decide: Callable[[Writer], Sequence[Event]]) -> list[Stored]:
         """Append what `decide` returns, durably and together, and take it into the graph.
@@ -148,14 +148,19 @@ class Namespace:
         return stored
 
     def snapshot(self, *, least: int = SNAPSHOT_EVENTS) -> None:
-        """Keep the graph on disk if at least `least` events are not in a snapshot yet."""
+        """Keep the graph on disk if at least `least` events are not in a snapshot yet.
+
+        Nobody writes meanwhile, so what another process has forgotten does not come back to disk.
+        """
         with self._lock:
             graph = self._graph
             if self._snapshots is None or graph is None:
                 return
             if graph.position - self._snapshot_position >= max(1, least):
-                self._snapshots(self.generation).write(graph.picture())
-                self._snapshot_position = graph.position
+                with self.log.writing(self.key), suppress(StoreErased):
+                    if self.log.head(self.key)[0] == self.generation:
+                        self._snapshots(self.generation).write(graph.picture())
+                        self._snapshot_position = graph.position
 
     def replace(self, graph: Graph) -> None:
         """Hold another graph of the newest generation from now on."""

@@ -50,7 +50,7 @@ class PastView(View):
         super().__init__(engine, room)
         self._known, self._asked = known_at, valid_at
         self._still_open = check_open
-        self._generation = -1
+        self._state = (0, 0)  # of which namespace and generation the graph is
         self._graph: Graph | None = None
         self._indexes: dict[Kind, VectorIndex] = {}
 
@@ -79,8 +79,8 @@ class PastView(View):
         namespace = self._room.namespace
         log, key = namespace.log, namespace.key
         with namespace.reading():  # what has been forgotten since is not answered from a cache
-            if namespace.generation != self._generation:
-                self._generation, self._graph = namespace.generation, None
+            if self._state != (key.id, namespace.generation):
+                self._state, self._graph = (key.id, namespace.generation), None
                 self._indexes.clear()
         if subject is not None and self._graph is None:
             graph = Graph(key.salt)
