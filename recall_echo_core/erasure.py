@@ -7,16 +7,20 @@ is rebuilt. Whatever step could not be done is finished when the folder is next 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from recall_echo_core.errors import StoreError
 from recall_echo_core.forgetting import Plan, Selection, planned
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
 
 __all__ = ["Erasure", "finish", "forget", "forget_namespace"]
+
+log = logging.getLogger(__name__)
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -29,8 +33,9 @@ class Erasure(msgspec.Struct, frozen=True):
         episodes: Episodes among them.
         mentions: Texts that stay and still name the forgotten entity, such as another entity's
             abstract.
-        status: `incomplete` while another process still reads an older state; the next call of
-            `forget`, or the next opening of the folder, finishes.
+        status: `incomplete` while another process still reads an older state, or when the files
+            could not be rebuilt; the next call of `forget`, or the next opening of the folder,
+            finishes.
     """
 
     events: int
@@ -49,10 +54,10 @@ def forget(engine: Engine, room: Room, selection: Selection) -> Erasure:
     namespace = room.namespace
     with room.indexing.resting():
         with namespace.log.writing(namespace.key) as writer:
-            log = writer.everything()
-            plan = planned(log, namespace.key.salt, selection)
+            events = writer.everything()
+            plan = planned(events, namespace.key.salt, selection)
             if plan.blanked:
-                places = {stored.position: stored for stored in log}
+                places = {stored.position: stored for stored in events}
                 rewritten = [
                     msgspec.structs.replace(places[position], event=event)
                     for position, event in plan.rewritten.items()
@@ -71,24 +76,34 @@ def forget_namespace(engine: Engine, room: Room) -> Erasure:
 
     namespace = room.namespace
     with namespace.log.writing(namespace.key) as writer:
-        count = len(writer.everything())
-        drop_namespace(writer, namespace.key)
+        gone = drop_namespace(writer, namespace.key)
     engine.evict(namespace.key.name)
-    complete = finish(engine)
-    return Erasure(count, 0, 0, 0, 0, "complete" if complete else "incomplete")
+    return Erasure(
+        events=sum(gone.values()),
+        entities=gone.get("entity", 0),
+        evidence=gone.get("evidence", 0) + gone.get("ended", 0),
+        episodes=gone.get("episode", 0),
+        mentions=0,
+        status="complete" if finish(engine) else "incomplete",
+    )
 
 
 def finish(engine: Engine) -> bool:
     """Finish erasures that were begun, by whichever process; return whether nothing is left."""
     from recall_echo_core.stores.erasing import finished, scrub, unfinished
 
-    if not unfinished(engine.log):
+    last = unfinished(engine.log)
+    if last is None:
         return True
-    clean = engine.clean_views()
-    if scrub(engine.log) and clean:
-        finished(engine.log)
-        return True
-    return False
+    try:
+        clean = engine.clean_views()
+        if not (scrub(engine.log) and clean):
+            return False
+        finished(engine.log, last)
+    except StoreError:  # such as a full disk; what was forgotten is, but its traces are not gone
+        log.exception("finishing an erasure failed; the next opening tries again")
+        return False
+    return True
 
 
 def _receipt(plan: Plan, *, complete: bool) -> Erasure:

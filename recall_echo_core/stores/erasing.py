@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from recall_echo_core.errors import StoreError
+from recall_echo_core.events import ERASED_SHAPE
 from recall_echo_core.stores.rows import NamespaceKey, blank_row, row_of
 from recall_echo_core.stores.schema import (
     BUSY_SECONDS,
@@ -22,6 +23,7 @@ from recall_echo_core.stores.schema import (
     namespaces,
     progress,
     store,
+    translated,
 )
 
 if TYPE_CHECKING:
@@ -84,15 +86,24 @@ def blank(
         .where(namespaces.c.id == key.id)
         .values(generation=namespaces.c.generation + 1)
     )
-    _note_unfinished(writer)
+    moved = select(namespaces.c.generation).where(namespaces.c.id == key.id)
+    _note_unfinished(writer, f"{key.id}:{writer.connection.execute(moved).scalar()}")
 
 
-def drop_namespace(writer: Writer, key: NamespaceKey) -> None:
-    """Remove every row of a namespace, its name included."""
+def drop_namespace(writer: Writer, key: NamespaceKey) -> dict[str, int]:
+    """Remove every row of a namespace, its name included; return what went, by kind of event.
+
+    Rows are not read, so a namespace whose log is damaged can go, too.
+    """
+    there = select(events.c.kind, func.count()).where(
+        events.c.namespace == key.id, events.c.shape != ERASED_SHAPE
+    )
+    counts = {row[0]: row[1] for row in writer.connection.execute(there.group_by(events.c.kind))}
     for table in (events, embeddings, progress):
         writer.connection.execute(delete(table).where(table.c.namespace == key.id))
     writer.connection.execute(delete(namespaces).where(namespaces.c.id == key.id))
-    _note_unfinished(writer)
+    _note_unfinished(writer, f"{key.id}:whole")
+    return counts
 
 
 def scrub(log: SqlLog) -> bool:
@@ -107,7 +118,7 @@ def scrub(log: SqlLog) -> bool:
             cursor.execute(f"PRAGMA busy_timeout={PATIENCE_MS}")
             cursor.execute("VACUUM")
             busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except log.engine.dialect.loaded_dbapi.OperationalError as error:
+        except log.engine.dialect.loaded_dbapi.DatabaseError as error:
             if "locked" in str(error) or "busy" in str(error):
                 return False
             raise StoreError(f"rebuilding the database after forgetting failed: {error}") from error
@@ -116,20 +127,23 @@ def scrub(log: SqlLog) -> bool:
     return not busy
 
 
-def unfinished(log: SqlLog) -> bool:
-    """Return whether an erasure still has to be finished."""
-    return log.note(UNFINISHED) is not None
+def unfinished(log: SqlLog) -> str | None:
+    """Return the last erasure that was begun, if some still have to be finished."""
+    return log.note(UNFINISHED)
 
 
-def finished(log: SqlLog) -> None:
-    """Note that nothing is left to finish."""
-    log.drop_note(UNFINISHED)
+def finished(log: SqlLog, last: str) -> None:
+    """Note that nothing is left to finish, unless an erasure was begun after `last`."""
+    with translated("writing the store"), log.transaction() as connection:
+        connection.execute(delete(store).where(store.c.key == UNFINISHED, store.c.value == last))
 
 
-def _note_unfinished(writer: Writer) -> None:
-    known = select(store.c.key).where(store.c.key == UNFINISHED)
-    if writer.connection.execute(known).scalar() is None:
-        writer.connection.execute(insert(store).values(key=UNFINISHED, value="1"))
+def _note_unfinished(writer: Writer, erasure: str) -> None:
+    changed = writer.connection.execute(
+        update(store).where(store.c.key == UNFINISHED).values(value=erasure)
+    )
+    if changed.rowcount == 0:
+        writer.connection.execute(insert(store).values(key=UNFINISHED, value=erasure))
 
 
 def _parts(values: Sequence[object]) -> list[Sequence[object]]:
