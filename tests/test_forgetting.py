@@ -548,7 +548,6 @@ class TestWhatGoesWith:
         """In brackets, before a comma, a hyphen or a colon, and after another script."""
         assert gone(told(spoken(1, text)), entity=A, names=("Ann",)) == [1]
 
-    @pytest.mark.xfail(strict=True, reason="mentions() takes what joins letters for letters")
     @pytest.mark.parametrize("text", ["Ann's house", "l’Ann", "ann.lee@acme.com", "Ann_Lee"])
     def test_a_name_is_found_where_a_sign_joins_it(self, text) -> None:
         """A possessive, an elision and an address name somebody, too."""

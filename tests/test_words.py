@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_echo_core.words import STOP_WORDS, content_words, shortened
+from recall_echo_core.words import STOP_WORDS, content_words, mentions, shortened
 
 texts = st.text(st.characters(codec="utf-8"), max_size=60)
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
@@ -80,3 +80,26 @@ def test_a_text_is_cut_at_the_limit_between_graphemes(text: str, limit: int) -> 
 def test_no_accent_or_family_is_torn_apart(text: str, limit: int, expected: str) -> None:
     """A sign of many code points is kept whole or left out."""
     assert shortened(text, limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        ("I met ANN  Lee.", ["ann lee"], True),
+        ("Annual fees", ["Ann"], False),
+        ("Ann's house", ["Ann"], True),
+        ("l'eau d'Oslo", ["Oslo"], True),
+        ("ann@acme.com", ["Acme"], True),
+        ("ann_lee", ["Ann"], True),
+        ("Joanna, Ann2 and Annä", ["Ann"], False),
+        ("He writes C++ and R.", ["C++"], True),
+        ("東京に住む", ["東京"], True),
+        ("Zoe\u0308!", ["ZOË"], True),
+        ("a.b", ["b", "a.b"], True),
+        ("(x", ["(x"], True),
+        ("anything", [], False),
+    ],
+)
+def test_a_name_is_mentioned_as_a_whole_word(text, names: list[str], expected: bool) -> None:
+    """In any case and form, and whatever signs it holds."""
+    assert mentions(text, names) is expected
