@@ -68,7 +68,11 @@ def bounds(start: Moment | None, end: Moment | None) -> tuple[int | None, int | 
         ValueError: it ends before it begins.
     """
     first = None if start is None else moment(start, "valid_from", day="start")
-    last = None if end is None else moment(end, "valid_until", day="end")
+    last = None
+    if end is not None:
+        last = moment(end, "valid_until", day="end")
+        if last != moment(end, "valid_until", day="start"):
+            last += 1  # a bare date is inside, and the end of a period is outside
     if first is not None and last is not None and last <= first:
         raise ValueError(f"valid_until {end} must be later than valid_from {start}")
     return first, last

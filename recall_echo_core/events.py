@@ -65,6 +65,7 @@ class EvidenceObserved(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `establishes` marks a statement that it holds: the earliest one of a relation *is* its prior,
     later ones support it. Other evidence counts on top of the prior from the first piece on.
+    `begins` marks the new value of a change, told together with the end of the old one.
     """
 
     id: bytes
@@ -76,6 +77,7 @@ class EvidenceObserved(msgspec.Struct, frozen=True, omit_defaults=True):
     observed_at: int
     supports: bool = True
     establishes: bool = False
+    begins: bool = False
     weight: float = 1.0
     context: Context = "inferred"
     source: str = "user"

@@ -15,6 +15,7 @@ import msgspec
 
 from recall_echo_core.confidence import Beta, Context, decayed
 from recall_echo_core.events import EvidenceObserved, EvidenceRetracted, RelationEnded, type_key
+from recall_echo_core.names import is_named
 from recall_echo_core.times import days_between
 
 if TYPE_CHECKING:
@@ -93,15 +94,14 @@ class Step(msgspec.Struct, frozen=True):
 def order(observation: Observation) -> OrderKey:
     """Return the key evidence folds by: when it was observed, then its id.
 
-    Of what was observed at the same moment, statements that a relation holds come first, then
-    ends, then statements of what begins, then other evidence.
+    Fresh ids sort as they were told. Ids made from what callers call their statements follow in an
+    arbitrary, fixed order, statements that a relation holds before others.
     """
-    if isinstance(observation, RelationEnded):
-        rank = 1
-    elif not observation.establishes:
-        rank = 3
-    else:
-        rank = 0 if observation.valid_from is None else 2
+    rank = 0
+    if is_named(observation.id):
+        rank = 2
+        if isinstance(observation, EvidenceObserved):
+            rank = 1 if observation.establishes and not observation.begins else 2
     return observation.observed_at, rank, observation.id
 
 
@@ -284,6 +284,8 @@ def _widened(periods: Sequence[Period], place: int, evidence: EvidenceObserved) 
         start = period.valid_from
     if end is None or (period.valid_until is not None and period.valid_until > end):
         end = period.valid_until
+    if evidence.begins:
+        start = evidence.valid_from  # the last word about when it began
     others = (*periods[:place], *periods[place + 1 :])
     start, end = _clipped(others, _inside(period), start, end)
     return msgspec.structs.replace(period, valid_from=start, valid_until=end)
@@ -308,15 +310,18 @@ def _clipped(
 
 
 def _end(values: Values, ended: RelationEnded, folding: Folding, trace: list[Step] | None) -> None:
-    """Close the last period begun before the end; a later end corrects an earlier one."""
+    """Close the last period begun by then; a later end corrects an earlier one.
+
+    What is said to have ended before it began never held: its period is empty.
+    """
     periods = values.get(ended.object, ())
-    begun = [i for i, p in enumerate(periods) if p.valid_from is None or p.valid_from < ended.at]
-    if begun:
-        place = begun[-1]
+    if periods:
+        begun = [i for i, p in enumerate(periods) if (p.valid_from or ended.at) <= ended.at]
+        place = begun[-1] if begun else 0
         others = (*periods[:place], *periods[place + 1 :])
         start = periods[place].valid_from
-        inside = ended.at - 1 if start is None else start
-        start, end = _clipped(others, inside, start, ended.at)
+        at = ended.at if start is None else max(start, ended.at)
+        start, end = _clipped(others, at - 1 if start is None else start, start, at)
         period = msgspec.structs.replace(
             periods[place], valid_until=end, observed_at=ended.observed_at
         )

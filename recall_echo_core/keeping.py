@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -165,10 +166,10 @@ def _only_one(**selectors: object) -> None:
         raise ValueError(f"forget() takes exactly one of {', '.join(selectors)}, not {count}")
 
 
-def _triple(
-    speaker: Speaker, relation: tuple[EntityLike, str, EntityLike]
-) -> tuple[bytes, str, bytes]:
+def _triple(speaker: Speaker, relation: Sequence[EntityLike]) -> tuple[bytes, str, bytes]:
     try:
+        if isinstance(relation, str):  # three letters would pass for three names
+            raise TypeError
         subject, type, object = relation
     except (TypeError, ValueError) as error:
         raise ValueError(f"relation must be (subject, type, object), not {relation!r}") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from recall_echo_core.arguments import (
     bounds,
     checked_name,
@@ -16,7 +18,7 @@ from recall_echo_core.arguments import (
 from recall_echo_core.events import EpisodeRecorded, EvidenceObserved, RelationEnded, type_key
 from recall_echo_core.metadata import packed
 from recall_echo_core.model import Entity, EntityLike, Statement
-from recall_echo_core.names import identity, normalised
+from recall_echo_core.names import end_id, identity, named_id, normalised, paired_id
 from recall_echo_core.times import Moment, moment
 
 __all__ = ["Message", "Speaker"]
@@ -95,13 +97,20 @@ class Speaker:
             metadata=packed(said.metadata),
         )
 
+    def beginning(self, said: EvidenceObserved, at: int) -> EvidenceObserved:
+        """Return a statement as that of the new value of a change."""
+        id = paired_id(said.id)
+        if said.id in self.named:
+            self.named.add(id)
+        return msgspec.structs.replace(said, id=id, valid_from=at, begins=True)
+
     def ended(
         self, subject: EntityLike, type: str, object: EntityLike, at: int, said: EvidenceObserved
     ) -> RelationEnded:
         """Return the event of a relation that ended when another began."""
         subject_id, subject_name = self.entity(subject, "subject")
         object_id, object_name = self.entity(object, "the old value")
-        end = identity(self._salt, "ended by", said.id.hex())
+        end = end_id(said.id)
         if said.id in self.named:
             self.named.add(end)
         return RelationEnded(
@@ -165,7 +174,7 @@ class Speaker:
         return self._new_id()
 
     def _name(self, *parts: str) -> bytes:
-        id = identity(self._salt, *parts)
+        id = named_id(identity(self._salt, *parts))
         self.named.add(id)
         return id
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
-import msgspec
-
 from recall_echo_core.arguments import checked_name, checked_text, id_of
 from recall_echo_core.errors import NotAllowed, UnknownEvidence
 from recall_echo_core.events import (
@@ -25,6 +23,7 @@ from recall_echo_core.events import (
 from recall_echo_core.fold import period_at
 from recall_echo_core.metadata import packed
 from recall_echo_core.model import Entity, EntityLike, Relation, Statement
+from recall_echo_core.names import end_id
 from recall_echo_core.portray import relation_of
 from recall_echo_core.statements import Message, Speaker
 from recall_echo_core.times import Moment, moment
@@ -180,7 +179,7 @@ class Telling(View):
         until = said.valid_until
         if until is not None and until <= changed:
             raise ValueError("valid_until must be later than the change")
-        said = msgspec.structs.replace(said, valid_from=changed)
+        said = speaker.beginning(said, changed)
         ended = speaker.ended(subject, type, old, changed, said)
         if ended.object == said.object:
             raise ValueError(f"old and new are the same value, {said.object_name!r}")
@@ -203,6 +202,8 @@ class Telling(View):
     def retract(self, evidence_id: str) -> None:
         """Take one piece of evidence back; the log keeps both, belief forgets it.
 
+        Taking back what `supersede` told also takes back the end of the old value.
+
         Raises:
             UnknownEvidence: there is no evidence of this id; `explain` lists the ids.
         """
@@ -214,8 +215,11 @@ class Telling(View):
             if any(isinstance(event, EvidenceRetracted) for event in about):
                 return []
             for event in about:
-                if isinstance(event, (EvidenceObserved, RelationEnded)):
+                if isinstance(event, RelationEnded):
                     return [EvidenceRetracted(id, event.subject, event.type)]
+                if isinstance(event, EvidenceObserved):
+                    gone = [id, end_id(id)] if event.begins else [id]
+                    return [EvidenceRetracted(one, event.subject, event.type) for one in gone]
             raise UnknownEvidence(evidence_id)
 
         self._append(decide)
@@ -351,4 +355,8 @@ class Telling(View):
 def _statement(
     subject: EntityLike, type: str, object: EntityLike, details: Mapping[str, Any], **more: Any
 ) -> Statement:
+    for name in details:
+        if name not in Details.__annotations__:
+            known = ", ".join(Details.__annotations__)
+            raise TypeError(f"unexpected keyword {name!r}; known: {known}")
     return Statement(subject=subject, type=type, object=object, **details, **more)

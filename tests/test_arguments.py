@@ -64,8 +64,8 @@ def test_text_may_be_empty_and_long() -> None:
     [
         (None, None, (None, None)),
         ("2026-03-14", None, (moment("2026-03-14", day="start"), None)),
-        (None, "2026-03-14", (None, moment("2026-03-14", day="end"))),
-        (date(2026, 3, 14), "2026-03-14", (moment("2026-03-14T00:00"), moment("2026-03-14"))),
+        (None, "2026-03-14", (None, moment("2026-03-15", day="start"))),
+        (date(2026, 3, 14), "2026-03-14", (moment("2026-03-14T00:00"), moment("2026-03-15T00:00"))),
         ("2026-03-14T01:00+01:00", "2026-03-14T00:01", (moment("2026-03-14T00:00"),) * 2),
     ],
 )

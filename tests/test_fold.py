@@ -13,6 +13,7 @@ from strategies import SUBJECT, VALUES, bodies
 
 from recall_echo_core.events import EvidenceObserved, EvidenceRetracted, RelationEnded
 from recall_echo_core.fold import apply, effective, folded, order, period_at, standing
+from recall_echo_core.names import end_id, named_id, paired_id
 from recall_echo_core.settings import Folding
 from recall_echo_core.times import DAY, moment
 
@@ -91,12 +92,12 @@ def test_periods_of_one_relation_never_overlap(body) -> None:
 
 
 @given(bodies())
-def test_no_period_is_empty(body) -> None:
-    """A period with both bounds begins before it ends."""
+def test_no_period_ends_before_it_begins(body) -> None:
+    """One that ended when it began, or before, is empty, and holds at no moment."""
     for periods in folded(standing(body), MANY).values():
         for period in periods:
             if period.valid_from is not None and period.valid_until is not None:
-                assert period.valid_from < period.valid_until
+                assert period.valid_from <= period.valid_until
 
 
 @given(bodies())
@@ -254,15 +255,27 @@ def test_half_lives_can_differ_by_type_and_by_call() -> None:
     assert effective(period, 30 * DAY, fast, "lives_in", half_life=15) == 0.15
 
 
-def test_an_end_sorts_before_what_begins_at_the_same_moment() -> None:
-    """Superseding closes the old, told on the same day, before the new counts."""
-    end = RelationEnded(
-        id=b"\xff" * 16, subject=SUBJECT, subject_name="S", type="LIVES_IN", object=VALUES[0],
-        object_name="value", observed_at=0, at=0,
+def ended(id: bytes, value: int = 0, at: int = 0) -> RelationEnded:
+    return RelationEnded(
+        id=id, subject=SUBJECT, subject_name="S", type="LIVES_IN", object=VALUES[value],
+        object_name="value", observed_at=at, at=at,
     )  # fmt: skip
 
-    begins = said(0, 1, valid_from=0)
-    shuffled = [against(9), begins, end, said(1)]
 
-    assert sorted(shuffled, key=order) == [said(1), end, begins, against(9)]
-    assert msgspec.msgpack.encode(end) != msgspec.msgpack.encode(said(0))
+def test_fresh_evidence_of_one_moment_sorts_as_it_was_told() -> None:
+    """Fresh ids begin with the time they were made, and nothing else decides."""
+    told = [against(1), ended((2).to_bytes(16, "big")), said(3, 1, valid_from=0), said(4)]
+
+    assert sorted(told, key=order) == told
+
+
+def test_named_evidence_of_one_moment_sorts_by_what_it_says() -> None:
+    """After fresh evidence: plain statements first, and an end just before its own statement."""
+    ids = [named_id(bytes([n]) * 16) for n in range(4)]
+    plain = msgspec.structs.replace(said(0), id=ids[3])
+    begins = msgspec.structs.replace(said(0, 1, valid_from=0), id=paired_id(ids[1]), begins=True)
+    end, doubt = ended(end_id(begins.id)), msgspec.structs.replace(against(0), id=ids[2])
+
+    assert sorted([doubt, begins, end, plain, said(9)], key=order) == [
+        said(9), plain, end, begins, doubt,
+    ]  # fmt: skip

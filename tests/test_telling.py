@@ -191,11 +191,72 @@ def test_a_period_that_ends_before_it_begins_is_refused(memory, start, end) -> N
 
 
 def test_a_bare_date_is_a_whole_day(memory: Memory) -> None:
-    """From its first microsecond to its last, so one day is a period."""
+    """From its first microsecond to its last, so one day is a period and holds to its end."""
     relation = memory.remember(**FACT, valid_from="2026-03-01", valid_until="2026-03-01")
 
     assert relation.valid_from == datetime(2026, 3, 1, tzinfo=UTC)
-    assert relation.valid_until == datetime(2026, 3, 1, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert relation.valid_until == datetime(2026, 3, 2, tzinfo=UTC)
+    assert [
+        len(memory.as_of(valid_at=asked).beliefs("Ann", "LIVES_IN"))
+        for asked in ("2026-02-28", "2026-03-01", "2026-03-02T00:00Z")
+    ] == [0, 1, 0]
+
+
+def test_what_is_observed_on_the_last_day_speaks_about_the_period(memory: Memory) -> None:
+    """A confirmation of that day corroborates, and opens no second period."""
+    memory.remember(**FACT, valid_from="2026-02-01", valid_until="2026-02-28")
+    memory.remember(**FACT, observed_at="2026-02-28")
+
+    assert [(r.alpha, r.valid_until) for r in memory.relations("Ann")] == [
+        (10.0, datetime(2026, 3, 1, tzinfo=UTC))
+    ]
+
+
+def test_a_later_supersede_moves_the_change_both_ways(memory: Memory) -> None:
+    """The last word about the moment counts for the end of the old and the start of the new."""
+    memory.remember("Ann", "LIVES_IN", "Paris")
+    for day in ("2026-02-01", "2026-02-15", "2026-02-10"):
+        memory.supersede("Ann", "LIVES_IN", "Paris", "Oslo", at=day)
+
+        held = {r.object: (r.valid_from, r.valid_until) for r in memory.relations("Ann")}
+        moment = datetime.fromisoformat(f"{day}T00:00+00:00")
+        assert held == {"Paris": (None, moment), "Oslo": (moment, None)}
+
+
+def test_what_is_told_in_one_moment_counts_in_the_order_told(memory: Memory) -> None:
+    """There and back again on a standing clock leaves the last word."""
+    memory.remember("Ann", "LIVES_IN", "Paris")
+    memory.supersede("Ann", "LIVES_IN", "Paris", "Oslo")
+    memory.supersede("Ann", "LIVES_IN", "Oslo", "Paris")
+
+    assert [belief.object for belief in memory.beliefs("Ann", "LIVES_IN")] == ["Paris"]
+
+
+def test_what_is_said_to_have_ended_before_it_began_does_not_hold(memory: Memory) -> None:
+    """Of two values only the newest holds."""
+    memory.remember("Ann", "LIVES_IN", "Oslo", valid_from="2026-02-15")
+    memory.supersede("Ann", "LIVES_IN", "Oslo", "Rome", at="2026-02-01")
+
+    assert [belief.object for belief in memory.beliefs("Ann", "LIVES_IN")] == ["Rome"]
+
+
+def test_taking_a_change_back_brings_the_old_value_back(memory: Memory) -> None:
+    """Both the new value and the end of the old one are taken back."""
+    memory.remember("Ann", "LIVES_IN", "Paris")
+    changed = memory.supersede("Ann", "LIVES_IN", "Paris", "Oslo", at="2026-02-01")
+    assert changed.evidence_id is not None
+    memory.retract(changed.evidence_id)
+
+    (belief,) = memory.beliefs("Ann", "LIVES_IN")
+    assert (belief.object, belief.relation.valid_until) == ("Paris", None)
+
+
+@pytest.mark.parametrize("word", ["supports", "establishes", "context_", "wieght"])
+@pytest.mark.parametrize("verb", ["corroborate", "contradict"])
+def test_a_verb_decides_its_own_direction(memory: Memory, verb: str, word: str) -> None:
+    """Nothing a caller adds turns a confirmation into a doubt; a typo is named."""
+    with pytest.raises(TypeError, match=f"unexpected keyword '{word}'; known: source"):
+        getattr(memory, verb)(**FACT, **{word: False})
 
 
 def test_the_same_statement_counts_once(memory: Memory) -> None:
