@@ -23,7 +23,7 @@ from recall_echo_core.memory import Lease, Memory
 from recall_echo_core.namespace import Namespace
 from recall_echo_core.ports import Embedder, VectorFolder
 from recall_echo_core.receipts import Receipts
-from recall_echo_core.same_model import SENTENCE, SameModel
+from recall_echo_core.same_model import SENTENCE, SameModel, read
 from recall_echo_core.settings import load_settings
 from recall_echo_core.stores.folders import Folders
 
@@ -80,11 +80,11 @@ def open_memory(
         EmbedderMismatch: the store was built with another model.
         StoreError: the folder or its database cannot be opened; it is left as it is.
     """
-    folder = Path(path).expanduser().resolve()
+    folder = _folder(path)
     checked_name(namespace, "namespace")
-    overrides = dict(settings or {})
-    if single_valued is not None:
-        overrides["graph"] = {**overrides.get("graph", {}), "single_valued": _names(single_valued)}
+    if clock is not None and not callable(clock):
+        raise TypeError(f"clock must be a function that returns a datetime, not {clock!r}")
+    overrides = _overrides(settings, single_valued)
     with _lock:
         known = _engines.get(folder)
         if known is None:
@@ -99,6 +99,28 @@ def open_memory(
     except BaseException:
         lease.end()
         raise
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    if not os.fspath(path):
+        raise ValueError("path is empty; name the folder of the memory")
+    return Path(path).expanduser().resolve()
+
+
+def _overrides(
+    settings: Mapping[str, Any] | None, single_valued: Collection[str] | None
+) -> dict[str, Any]:
+    """Return the settings given as arguments, as the tables of the file."""
+    given: object = {} if settings is None else settings
+    if not isinstance(given, Mapping):
+        raise TypeError(f"settings must be a mapping of tables, not {type(given).__name__}")
+    overrides = dict(given)
+    if single_valued is not None:
+        table = overrides.get("graph", {})
+        if not isinstance(table, Mapping):
+            raise ValueError(f"settings['graph'] must be a table, not {table!r}")
+        overrides["graph"] = {**table, "single_valued": _names(single_valued)}
+    return overrides
 
 
 def _names(given: Collection[str]) -> list[str]:
@@ -140,6 +162,7 @@ def _new_engine(
     log = SqlLog(sqlite_url(folder / LOG_FILE))
     try:
         if reindex:
+            read(embedder, [SENTENCE])  # the new model has to work before the old vectors go
             drop_all(log)
             _begin_anew(log, ROUND)
         same = SameModel(embedder, log)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "Room"]
 
 log = logging.getLogger(__name__)
-# Each open Chroma folder costs a few MB and file handles; see docs/decisions.
+# Each open Chroma folder costs a few MB and file handles; see docs/decisions, 0006.
 OPEN_FOLDERS: Final = 32
 
 

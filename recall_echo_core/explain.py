@@ -83,6 +83,18 @@ class Explanation(msgspec.Struct, frozen=True):
     days: float
     effective: float
 
+    def __str__(self) -> str:
+        lines = [self.relation.text]
+        for move in self.moves:
+            belief = f"Beta({move.alpha:g}, {move.beta:g}) = {move.confidence:.1%}"
+            lines.append(
+                f"  {move.observed_at:%Y-%m-%d}  {move.reason:8}  {belief}"
+                f"  {move.source}: {move.statement}"
+            )
+        fading = f"after {self.days:.0f} days at a half-life of {self.relation.half_life_days:g}"
+        lines.append(f"  {self.relation.read_at:%Y-%m-%d}  {fading}: {self.effective:.1%}")
+        return "\n".join(lines)
+
     def recomputed(self) -> float:
         """Do the sum again, from the prior through every move to the effective confidence."""
         belief = self.prior

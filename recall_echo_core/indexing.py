@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from recall_echo_core.chunks import chunked
+from recall_echo_core.embedding import Stopped, embedded
 from recall_echo_core.errors import CorruptLog, StoreBusy, StoreErased, StoreError
 from recall_echo_core.events import EpisodeRecorded
 from recall_echo_core.model import sentence, spoken, titled
@@ -87,14 +87,14 @@ class Indexing:
             target = self._collect()
             total = len(self._pending or ())
             while self._pending:
-                if stop():
-                    return
                 if progress is not None:
                     progress(total - len(self._pending), total)
                 batch = self._pending[:BATCH]
                 rest = self._pending[BATCH:]
                 try:
-                    kept = self._embed(batch, rest[0].position - 1 if rest else target)
+                    kept = self._embed(batch, rest[0].position - 1 if rest else target, stop)
+                except Stopped:
+                    return
                 except StoreError as error:
                     if durably or isinstance(error, (CorruptLog, StoreErased)):
                         raise
@@ -174,7 +174,8 @@ class Indexing:
             if lacking:
                 self._pending = lacking
                 self.catch_up()
-                wrong.append(f"{len(lacking)} texts had no vectors")
+                mended = len(self._embeddings.known(lacking))
+                wrong += [f"{mended} texts had no vectors"] if mended else []
             for kind in KINDS:
                 damaged: list[TextKey] = []
                 for _ in self._embeddings.load(kind, damaged):
@@ -295,28 +296,20 @@ class Indexing:
     def _stored_index(self, kind: Kind) -> VectorIndex | None:
         return None if self._folder is None else self._folder.index(kind)
 
-    def _embed(self, batch: Sequence[TextKey], reached: int) -> bool:
+    def _embed(self, batch: Sequence[TextKey], reached: int, stop: Callable[[], bool]) -> bool:
         """Embed and keep some texts; false when something was forgotten meanwhile."""
         known = self._embeddings.known(batch)
-        rows = self._vectors_of([text for text in batch if text not in known])
+        rows = self._vectors_of([text for text in batch if text not in known], stop)
         if rows and not self._embeddings.save(rows, reached, self._generation):
             return False
         self._reached = reached
         self._load_newest()
         return True
 
-    def _vectors_of(self, wanted: Sequence[TextKey]) -> list[tuple[TextKey, Vectors]]:
-        cut = {
-            text: chunked(content, self._embedder.max_tokens, self._embedder.count_tokens)
-            for text, content in self._texts(wanted).items()
-        }
-        vectors = self._embedder.embed([piece for chunks in cut.values() for piece in chunks])
-        rows: list[tuple[TextKey, Vectors]] = []
-        start = 0
-        for text, chunks in cut.items():
-            rows.append((text, vectors[start : start + len(chunks)]))
-            start += len(chunks)
-        return rows
+    def _vectors_of(
+        self, wanted: Sequence[TextKey], stop: Callable[[], bool] = lambda: False
+    ) -> list[tuple[TextKey, Vectors]]:
+        return embedded(self._embedder, self._texts(wanted), stop)
 
     def _kept(
         self, kind: Kind, after: int = 0, upto: int | None = None

@@ -89,7 +89,8 @@ class Memory(Keeping):
         hits: list[tuple[bytes, str, float]] = [
             (bytes.fromhex(hit.id), hit.kind, hit.score) for hit in found.hits
         ]
-        served = RecallServed(self._engine.new_id(), when.now, hits, run)
+        at = min(when.now, self._engine.now())  # a clock moved ahead does not heat for ever
+        served = RecallServed(self._engine.new_id(), at, hits, run)
         self._room.receipts.add(served, content_words(text))
         self._engine.written(self._room)
         return msgspec.structs.replace(found, id=served.id.hex())

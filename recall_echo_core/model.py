@@ -202,7 +202,15 @@ class Episode(msgspec.Struct, frozen=True):
         return spoken(self.speaker, self.content)
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True):
+class Triple(msgspec.Struct, frozen=True):
+    """What a statement is about."""
+
+    subject: EntityLike
+    type: str
+    object: EntityLike
+
+
+class Statement(Triple, frozen=True, kw_only=True):
     """One piece of evidence to record, as `observe` takes them.
 
     Attributes:
@@ -223,9 +231,6 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
         metadata: JSON values to keep with it.
     """
 
-    subject: EntityLike
-    type: str
-    object: EntityLike
     supports: bool = True
     establishes: bool = True
     weight: float = 1.0

@@ -60,6 +60,9 @@ class Recall(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.hits)
 
+    def __str__(self) -> str:
+        return self.as_text() or "nothing found"
+
     def as_text(self) -> str:
         """Return the hits as fenced lines for a prompt; empty when nothing was found."""
         return fenced(

@@ -62,7 +62,10 @@ class Reidentified:
 
     def _entity(self, old: bytes, name: str, key: str | None) -> bytes:
         if old not in self._ids:
-            self._ids[old] = identity(self._new, "entity", normalised(name), key or "")
+            named = normalised(name), key or ""
+            # One whose key is not known, since its description is lost, is nobody else.
+            known = identity(self._old, "entity", *named) == old
+            self._ids[old] = identity(self._new, "entity", *named) if known else old
         return self._ids[old]
 
     def _relation(

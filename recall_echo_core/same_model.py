@@ -10,14 +10,19 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from recall_echo_core.errors import EmbedderMismatch, StoreError
+from recall_echo_core.errors import (
+    EmbedderMismatch,
+    EmbedderUnavailable,
+    RecallEchoError,
+    StoreError,
+)
 from recall_echo_core.ports import Embedder
 
 if TYPE_CHECKING:
     from recall_echo_core.ports import Vectors
     from recall_echo_core.stores.sql import SqlLog
 
-__all__ = ["SENTENCE", "SameModel"]
+__all__ = ["SENTENCE", "SameModel", "read"]
 
 SENTENCE: Final = "The store remembers how its model reads this sentence."
 # Cosine below which two readings of the sentence are two models. The same weights on another
@@ -67,7 +72,7 @@ class SameModel(Embedder):
             if not self._verified:
                 self._compare_reading()
                 self._verified = True
-        return self._embedder.embed(texts)
+        return read(self._embedder, texts)
 
     def verify(self) -> None:
         """Compare the reading now; for a model that costs nothing to load."""
@@ -88,7 +93,7 @@ class SameModel(Embedder):
         import numpy as np
 
         self._compare_names()  # another process may have been the first to write
-        reading = self._embedder.embed([SENTENCE])[0].astype("<f4")
+        reading = read(self._embedder, [SENTENCE])[0].astype("<f4")
         known = self._log.note("reading")
         if known is not None:
             try:
@@ -106,3 +111,15 @@ class SameModel(Embedder):
         elif record:
             notes = {"model": self.model_id, "dimension": str(self.dimension)}
             self._log.set_notes({**notes, "reading": reading.tobytes().hex()})
+
+
+def read(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """Embed texts; whatever the model raises becomes `EmbedderUnavailable`."""
+    try:
+        return embedder.embed(texts)
+    except RecallEchoError:
+        raise
+    except Exception as error:
+        raise EmbedderUnavailable(
+            f"the model {embedder.model_id} failed ({type(error).__name__}: {error})"
+        ) from error

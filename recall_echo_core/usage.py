@@ -22,7 +22,11 @@ UsageMethod: TypeAlias = Literal["ids", "citations", "overlap", "unknown"]
 # Share of a memory's own content words that must return in the answer. Raising it calls fewer
 # memories used. One word of five is what a short relation keeps when only its object is repeated.
 OVERLAP_SHARE: Final = 0.2
-_CITATION: Final = re.compile(r"\[\s*(M\d+(?:\s*[,;]\s*M?\d+)*)\s*\]", re.IGNORECASE)
+# [M1], (M1), [M1, M3], [M1 and M2], 【M2】
+_CITATION: Final = re.compile(
+    r"[\[(［（【]\s*(M\d+(?:\s*(?:[,;&、，]|and)?\s*M?\d+)*)\s*[\])］）】]",  # noqa: RUF001 models write these
+    re.IGNORECASE,
+)
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -67,8 +71,9 @@ def detected(
             return Usage(cited, "citations")
         if question is not None:
             words = content_words(response, without=question)
-            if words:
-                return Usage(_overlapping(shown, words, question), "overlap")
+            overlapping = _overlapping(shown, words, question)
+            if overlapping:
+                return Usage(overlapping, "overlap")
     return Usage((), "unknown")
 
 
@@ -89,7 +94,8 @@ def _cited(shown: Sequence[Shown], response: str) -> tuple[bytes, ...]:
     numbers = {
         int(number)
         for group in _CITATION.findall(response)
-        for number in re.findall(r"\d{1,9}", group)
+        for number in re.findall(r"\d+", group)
+        if len(number) < 10
     }
     return tuple(hit.id for hit in shown if int(hit.alias[1:]) in numbers)
 

@@ -59,6 +59,9 @@ class View:
         """Name of the namespace."""
         return self._name
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of namespace {self._name!r}>"
+
     # What a past view does differently
 
     def _check_open(self) -> None:

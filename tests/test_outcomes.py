@@ -97,6 +97,10 @@ class TestUsage:
             ("[M1,M2;M3]", [0, 1, 2]),
             ("[ m2 ] in small letters", [1]),
             ("[M1, 3]", [0, 2]),
+            ("so it is (M1)", [0]),
+            ("[M1 and M2]", [0, 1]),
+            ("\u3010M2\u3011, \uff08M3\uff09", [1, 2]),
+            ("[M1000000002] names nothing, [M2] does", [1]),
             ("[M2] and a stranger [M17]", [1]),
             ("[M1] though Globex and chess are named too", [0]),
         ],
@@ -116,7 +120,6 @@ class TestUsage:
             ("She is at Acme.", {"Alice works at Acme"}),
             ("ACME, I believe; and Carol plays.", {"Alice works at Acme", "Carol plays chess"}),
             ("Alice does work somewhere, and Bob at Globex", {"Bob works at Globex"}),
-            ("No idea, sorry.", set()),
             ("[M17] is not here, but chess is", {"Carol plays chess"}),
         ],
     )
@@ -130,12 +133,13 @@ class TestUsage:
         assert texts(found, receipt.used) == used
 
     @pytest.mark.parametrize(
-        "response", ["", "Where does Alice work?", "Alice? Work? Where?", "It is not so."]
+        "response",
+        ["", "Where does Alice work?", "Alice? Work? Where?", "It is not so.", "No idea, sorry."],
     )
     def test_an_answer_without_words_of_its_own_says_nothing(
         self, memory: Memory, found: Recall, response: str
     ) -> None:
-        """What only repeats the question, or has no content words, leaves usage unknown."""
+        """What repeats the question, or shares nothing with a hit, leaves usage unknown."""
         receipt = memory.mark_used(found.id, response=response)
 
         assert (receipt.method, receipt.used) == ("unknown", ())
