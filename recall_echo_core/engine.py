@@ -7,6 +7,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "Room"]
 
 log = logging.getLogger(__name__)
-# Each open Chroma folder costs a few MB and file handles; see docs/decisions, 0006.
-OPEN_FOLDERS: Final = 32
+# Namespaces whose graph, vectors and Chroma folder are kept in memory; see docs/decisions/0006.
+OPEN_ROOMS: Final = 32
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -74,7 +75,6 @@ class Engine:
         self._rooms: OrderedDict[str, Room] = OrderedDict()
         self._closed = False
         self._process = os.getpid()
-        self._open_rooms = OPEN_FOLDERS
 
     def now(self) -> int:
         """Return the clock's moment."""
@@ -86,7 +86,6 @@ class Engine:
             raise StoreError(
                 "This memory was opened before a fork; call open_memory(...) in this process."
             )
-        idle: list[Room] = []
         name = checked_name(name, "namespace")
         with self._lock:
             if self._closed:
@@ -98,10 +97,9 @@ class Engine:
                 self._tell_settings(room.namespace)
                 self._rooms[name] = room
             self._rooms.move_to_end(name)
-            if len(self._rooms) > self._open_rooms:
-                idle = list(self._rooms.values())[: -self._open_rooms]
-        for other in idle:
-            other.indexing.close_folder()  # it opens again when needed
+            idle = next(islice(reversed(self._rooms.values()), OPEN_ROOMS, None), None)
+        if idle is not None:
+            idle.indexing.rest()
         return room
 
     def evict(self, name: str) -> None:

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from recall_echo_core.contents import contents
 from recall_echo_core.embedding import Stopped, embedded
 from recall_echo_core.errors import CorruptLog, StoreBusy, StoreErased, StoreError
-from recall_echo_core.events import EpisodeRecorded
-from recall_echo_core.model import sentence, spoken, titled
 from recall_echo_core.texts import KINDS, Kind, TextKey, parse_key, vector_key
 
 if TYPE_CHECKING:
-    from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import Embedder, Progress, VectorFolder, VectorIndex, Vectors
     from recall_echo_core.stores.embeddings import Embeddings
@@ -161,7 +159,7 @@ class Indexing:
                 for item in items
                 if (position := graph.text_position(item)) is not None
             ]
-        return {key.item: text for key, text in self._texts(keys).items()}
+        return {key.item: text for key, text in contents(self._namespace, keys).items()}
 
     def mended(self) -> list[str]:
         """Compare vectors with texts, make those that lack, and return what was wrong."""
@@ -243,6 +241,17 @@ class Indexing:
             self._newest = {}
             self._held.clear()
 
+    def rest(self) -> None:
+        """Let go of everything that can be read again, unless somebody is using it just now."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._newest and self._namespace.rest():
+                self.close_folder()
+                self._pending = None
+        finally:
+            self._lock.release()
+
     def _collect(self) -> int:
         """Take the texts given since last time, and return how far the log had come."""
         with self._namespace.reading() as graph:
@@ -309,7 +318,7 @@ class Indexing:
     def _vectors_of(
         self, wanted: Sequence[TextKey], stop: Callable[[], bool] = lambda: False
     ) -> list[tuple[TextKey, Vectors]]:
-        return embedded(self._embedder, self._texts(wanted), stop)
+        return embedded(self._embedder, contents(self._namespace, wanted), stop)
 
     def _kept(
         self, kind: Kind, after: int = 0, upto: int | None = None
@@ -332,20 +341,6 @@ class Indexing:
         rows = self._vectors_of(damaged)
         self._embeddings.replace(damaged, rows, self._namespace.generation)
         return rows
-
-    def _texts(self, wanted: Sequence[TextKey]) -> dict[TextKey, str]:
-        """Return the texts as they are now; one that has changed since is left out."""
-        episodes = [text.position for text in wanted if text.kind == "episode"]
-        stored = self._namespace.log.at(self._namespace.key, episodes)
-        with self._namespace.reading() as graph:
-            found: dict[TextKey, str] = {}
-            for text in wanted:
-                if graph.text_position(text.item) == text.position:
-                    if text.kind != "episode":
-                        found[text] = text_in(graph, text)
-                    elif isinstance(event := stored[text.position].event, EpisodeRecorded):
-                        found[text] = spoken(event.name or event.role, event.content)
-        return found
 
     def _store_newest(self) -> None:
         if not self._newest or not any(index.count() for index in self._newest.values()):
@@ -370,16 +365,6 @@ class Indexing:
 
 def _keys(text: TextKey, vectors: Vectors) -> list[str]:
     return [vector_key(text.position, text.item, chunk) for chunk in range(len(vectors))]
-
-
-def text_in(graph: Graph, text: TextKey) -> str:
-    """Return the text of an entity or relation."""
-    if text.kind == "entity":
-        node = graph.nodes[text.item]
-        return titled(node.name, node.abstract)
-    mark = graph.relations[text.item]
-    subject, value = graph.nodes[mark.group.subject], graph.nodes[mark.object]
-    return sentence(subject.name, mark.group.type, value.name)
 
 
 def best_chunks(pairs: Sequence[tuple[str, float]]) -> Found:

@@ -6,12 +6,13 @@ into the graph, in log order.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from recall_echo_core.errors import CorruptLog, StoreErased
+from recall_echo_core.errors import CorruptLog, StoreErased, StoreError
 from recall_echo_core.events import (
     Event,
     EvidenceObserved,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogLoader", "Namespace", "evidence_about", "replayed"]
 
+log = logging.getLogger(__name__)
 SNAPSHOT_EVENTS: Final = 2_000
 SUBJECTS: Final = 500  # whose evidence is read by one query
 
@@ -161,6 +163,20 @@ class Namespace:
                     if self.log.head(self.key)[0] == self.generation:
                         self._snapshots(self.generation).write(graph.picture())
                         self._snapshot_position = graph.position
+
+    def rest(self) -> bool:
+        """Let go of the graph until it is needed again; false if it is in use just now."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self.snapshot()
+            self._graph = None
+        except StoreError:
+            log.exception("keeping a snapshot failed; the graph stays in memory")
+            return False
+        finally:
+            self._lock.release()
+        return True
 
     def replace(self, graph: Graph) -> None:
         """Hold another graph of the newest generation from now on."""

@@ -194,6 +194,10 @@ class View:
     def traverse(self, start: EntityLike, depth: int = 2) -> list[Reach]:
         """Return the entities within `depth` relations, the surest path to each, surest first.
 
+        Args:
+            start: Where to begin.
+            depth: Most relations in a path; raising it reaches more, less surely, and costs more.
+
         Raises:
             UnknownEntity: `start` is not known.
         """
@@ -220,6 +224,13 @@ class View:
         self, start: EntityLike, end: EntityLike, *, depth: int = PATH_DEPTH, limit: int = 3
     ) -> list[Path]:
         """Return up to `limit` paths that share no relation, the surest first.
+
+        Args:
+            start: One end.
+            end: The other.
+            depth: Most relations in a path; raising it finds longer, less sure ones, and costs
+                more.
+            limit: Most paths; raising it adds less sure ones.
 
         Raises:
             UnknownEntity: one of the two is not known.
@@ -259,7 +270,8 @@ class View:
     ) -> list[Entity]:
         """Return a page of entities, oldest first; `after` is the id of the last one seen.
 
-        Pages stay right while others write: nothing is skipped or repeated.
+        Raising `limit` makes fewer, longer pages. They stay right while others write: nothing is
+        skipped or repeated.
         """
         kind = None if kind is None else checked_name(kind, "kind")
         with self._reading() as graph:

@@ -37,7 +37,7 @@ STOREYS: list[set[str]] = [
     | {"stores.schema", "stores.rows", "stores.sql", "stores.embeddings", "stores.erasing"}
     | {"stores.snapshots", "stores.folders"},
     {"namespace", "recalled", "same_model", "background"},
-    {"embedding"},
+    {"embedding", "contents"},
     {"indexing"},
     {"answer", "engine"},
     {"view"},

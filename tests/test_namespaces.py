@@ -320,3 +320,22 @@ class TestNames:
         assert again.name == ("Zoë Smith" if same else spelling)
         with pytest.raises(UnknownEntity):
             bob.get("Zoë Smith")
+
+
+def test_many_users_rest_when_others_are_asked(tmp_path: Path, clock: MovableClock) -> None:
+    """Of 40 users 32 are kept in memory; the others answer as before when their turn comes."""
+    quiet = {"vectors": {"background": False, "index_batch": 4}}
+    with open_memory(tmp_path, embedding=lengths, clock=clock, settings=quiet) as memory:
+        users = [memory.namespace(f"user {number}") for number in range(40)]
+        for number, user in enumerate(users):
+            user.remember(f"Ann {number}", "LIKES", "Cats")
+            user.recall("Ann")
+        held = [user._room.namespace._graph is not None for user in users[8:]]
+        rested = [room.namespace._graph is None for room in memory._engine._rooms.values()]
+
+        assert sum(rested) >= 40 - 32
+        assert any(held)
+        for number, user in enumerate(users):
+            assert [b.object for b in user.beliefs(f"Ann {number}", "LIKES")] == ["Cats"]
+            assert f"Ann {number}" in {hit.text for hit in user.recall("Ann")}
+            assert user.stats().relations == 1

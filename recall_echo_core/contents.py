@@ -1,0 +1,42 @@
+"""What do the texts that are searched by meaning say?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recall_echo_core.events import EpisodeRecorded
+from recall_echo_core.model import sentence, spoken, titled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recall_echo_core.graph import Graph
+    from recall_echo_core.namespace import Namespace
+    from recall_echo_core.texts import TextKey
+
+__all__ = ["contents"]
+
+
+def contents(namespace: Namespace, wanted: Sequence[TextKey]) -> dict[TextKey, str]:
+    """Return the texts as they are now; one that has changed since is left out."""
+    episodes = [text.position for text in wanted if text.kind == "episode"]
+    stored = namespace.log.at(namespace.key, episodes)
+    with namespace.reading() as graph:
+        found: dict[TextKey, str] = {}
+        for text in wanted:
+            if graph.text_position(text.item) == text.position:
+                if text.kind != "episode":
+                    found[text] = _text_in(graph, text)
+                elif isinstance(event := stored[text.position].event, EpisodeRecorded):
+                    found[text] = spoken(event.name or event.role, event.content)
+    return found
+
+
+def _text_in(graph: Graph, text: TextKey) -> str:
+    """Return the text of an entity or relation."""
+    if text.kind == "entity":
+        node = graph.nodes[text.item]
+        return titled(node.name, node.abstract)
+    mark = graph.relations[text.item]
+    subject, value = graph.nodes[mark.group.subject], graph.nodes[mark.object]
+    return sentence(subject.name, mark.group.type, value.name)
