@@ -288,12 +288,11 @@ class Indexing:
     def _opened_folder(self, *, create: bool) -> VectorFolder | None:
         try:
             return self._open_folder(create)
-        except StoreBusy as busy:
-            log.info("%s; searching exactly instead", busy)
         except StoreErased:
             raise
-        except StoreError:
-            log.exception("the index on disk cannot be opened; searching exactly instead")
+        except StoreError as error:
+            level = logging.INFO if isinstance(error, StoreBusy) else logging.WARNING
+            log.log(level, "%s; searching exactly instead", error)
         return None
 
     def _stored(self) -> list[tuple[Kind, VectorIndex]]:
@@ -357,7 +356,7 @@ class Indexing:
             self._due = self._waiting() + self._batch
             self.close_folder()
             return
-        self._due = self._batch
+        self._due = self._batch if self._folder else self._waiting() + self._batch
         for kind, stored in self._stored():
             self._newest[kind] = self._exact()
             self._newest[kind].advance(stored.position)

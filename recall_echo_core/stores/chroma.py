@@ -39,6 +39,7 @@ _KIND = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _PROBE = 2500  # more than Chroma holds outside the graph, so a lost graph shows
 _TIE_ROOM = 16  # neighbours asked for beyond the limit, to see ties that reach across it
 _SMALL = 20_000  # up to here comparing all vectors is as fast as the graph
+_users: set[int] = set()  # this process and those it was forked from, if they have used Chroma
 # Raising any of these finds more of the true neighbours; the first also slows searches, the
 # second writes, the third both.
 _HNSW = {"space": "cosine", "ef_search": 200, "ef_construction": 200, "max_neighbors": 16}
@@ -52,7 +53,8 @@ class ChromaFolder:
     Raising `dimension` makes disk, memory and searches cost proportionally more. Not usable
     across a `fork`.
 
-    Raises `StoreBusy` when the folder is in use, `StoreError` when it cannot be made.
+    Raises `StoreBusy` when the folder is in use, `StoreError` when it cannot be made, or in a
+    fork of a process that has used Chroma.
     """
 
     def __init__(
@@ -66,6 +68,10 @@ class ChromaFolder:
         if dimension < 1:
             raise ValueError(f"dimension must be at least 1, not {dimension}")
         self.dimension, self.identity, self._mark = dimension, identity, mark
+        if _users - {os.getpid()}:
+            raise StoreError(
+                "Chroma hangs in a fork of a process that has used it; start processes by 'spawn'"
+            )
         self._process, self._lock = os.getpid(), threading.RLock()
         self._client: Any = None  # chromadb's types do not cover embeddings as numpy rows
         self._indexes: dict[str, ChromaIndex] = {}
@@ -145,6 +151,7 @@ class ChromaFolder:
                 self._indexes[name.removeprefix(_PREFIX)] = index
 
     def _connect(self, folder: Path) -> None:
+        _users.add(os.getpid())
         with _translated(f"open {folder}"):
             settings = Settings(anonymized_telemetry=False)
             self._client = chromadb.PersistentClient(str(folder), settings)
