@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -427,6 +428,7 @@ def forking(folder: str, elsewhere: str) -> None:
     past = memory.as_of("2100-01-01")
     child = os.fork()
     if child == 0:
+        signal.alarm(int(PATIENCE))  # ends it, should it hang
         try:
             for verb in verbs:
                 with pytest.raises(StoreError, match="before a fork; call open_memory"):
