@@ -308,6 +308,9 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
     )
     receipts = Receipts()
     namespace.taken = receipts.settle
+    namespace.moved_on = lambda graph: receipts.thin_out(
+        lambda item: graph.text_position(item) is not None
+    )
     return Room(namespace, indexing, receipts)
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -114,12 +114,12 @@ class Engine:
         """Throw away every snapshot; graphs are folded from the log again."""
         self._folders.drop_snapshots()
 
-    def clean_views(self) -> bool:
-        """Throw away views that may hold what was forgotten; return whether all are gone."""
+    def clean_views(self, numbers: Collection[int]) -> bool:
+        """Throw away views of namespaces that may hold what was forgotten; tell if all are gone."""
         keys = self.log.keys()
         clean = self._folders.drop_snapshots()
         for key in keys:
-            if self._folders.vectors(key.id).exists():
+            if key.id in numbers and self._folders.vectors(key.id).exists():
                 clean = self.room(key.name).indexing.renew_folder() and clean
         return self._folders.drop_strangers([key.id for key in keys]) and clean
 
@@ -130,9 +130,11 @@ class Engine:
     def save_receipts(self, room: Room) -> None:
         """Make the waiting receipts of a namespace durable."""
         with room.receipts.saving:
-            waiting = room.receipts.waiting()
-            if waiting:
-                room.namespace.append(self.now(), lambda _: waiting)
+            if not room.receipts.waiting():
+                return
+            with room.namespace.reading():  # notices what has been forgotten since
+                waiting = room.receipts.waiting()
+            room.namespace.append(self.now(), lambda _: waiting)
 
     def close(self) -> None:
         """Make receipts durable, keep snapshots, and let go of every file."""

@@ -90,13 +90,13 @@ def forget_namespace(engine: Engine, room: Room) -> Erasure:
 
 def finish(engine: Engine) -> bool:
     """Finish erasures that were begun, by whichever process; return whether nothing is left."""
-    from recall_echo_core.stores.erasing import finished, scrub, unfinished
+    from recall_echo_core.stores.erasing import finished, namespaces_of, scrub, unfinished
 
     last = unfinished(engine.log)
     if last is None:
         return True
     try:
-        clean = engine.clean_views()
+        clean = engine.clean_views(namespaces_of(last))
         if not (scrub(engine.log) and clean):
             return False
         finished(engine.log, last)

@@ -93,7 +93,9 @@ class Namespace:
     ) -> None:
         self.log, self.key = log, key
         self.generation = 0  # moves on when something is forgotten, by whichever process
-        # Called with what has been folded, and when the whole namespace has been forgotten.
+        # Called with what has been folded, with the graph after something was forgotten, and when
+        # the whole namespace has been.
+        self.moved_on: Callable[[Graph], None] = lambda _: None
         self.taken: Callable[[Sequence[Stored]], None] = lambda _: None
         self.erased: Callable[[], None] = lambda: None
         self._snapshots = snapshots
@@ -112,9 +114,12 @@ class Namespace:
             with self._lock:
                 generation, head = self.log.head(self.key)
                 graph = self._graph
-                if graph is None or generation != self.generation:
+                moved = generation != self.generation
+                if graph is None or moved:
                     graph = self._open(generation, head)
                 self._follow(graph, head)
+                if moved:
+                    self.moved_on(graph)
                 yield graph
         except StoreErased:
             self.erased()  # without the lock: it waits for whoever holds the index, and may want us

@@ -10,11 +10,13 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from recall_echo_core.events import RecallServed
 from recall_echo_core.picture import Activity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from recall_echo_core.events import Stored
 
@@ -56,6 +58,14 @@ class Receipts:
             for item in stored:
                 if isinstance(item.event, RecallServed):
                     self._waiting.pop(item.event.id, None)
+
+    def thin_out(self, known: Callable[[bytes], bool]) -> None:
+        """Drop the hits that are not known any more, since they were forgotten."""
+        with self._lock:
+            for id, receipt in self._waiting.items():
+                hits = [hit for hit in receipt.hits if known(hit[0])]
+                if len(hits) < len(receipt.hits):
+                    self._waiting[id] = msgspec.structs.replace(receipt, hits=hits)
 
     def clear(self) -> None:
         """Let go of everything, since some of it may be about what was forgotten."""

@@ -365,7 +365,6 @@ def test_a_graph_of_vectors_is_begun_anew(tmp_path: Path) -> None:
         assert vectored(tmp_path, texts) == set()
 
 
-@pytest.mark.xfail(strict=True, reason="Chroma writes memory it never filled, chroma#7688")
 def test_a_new_graph_holds_nothing_but_its_records(tmp_path: Path) -> None:
     """Room for records to come is written to disk, too, and must not hold what memory held."""
     rows = np.random.default_rng(1).normal(size=(200, DIMENSION)).astype(np.float32)
@@ -808,7 +807,6 @@ wait()
 """
 
 
-@pytest.mark.xfail(strict=True, reason="receipts that wait in another process are not thinned out")
 def test_receipts_that_wait_in_another_process_lose_the_hits_too(tmp_path: Path) -> None:
     """Told anew, what was forgotten has been recalled by nobody."""
     with opened(tmp_path) as memory:

@@ -24,7 +24,7 @@ from chromadb.config import Settings
 from recall_echo_core.errors import RecallEchoError, StoreClosed, StoreError
 from recall_echo_core.ports import VectorIndex
 from recall_echo_core.stores.exact import ExactIndex
-from recall_echo_core.stores.hnsw_files import damage_in
+from recall_echo_core.stores.hnsw_files import blank_spare, damage_in
 from recall_echo_core.stores.vectors import best_first, checked_query, checked_rows
 from recall_echo_core.stores.view_folder import ViewFolder
 
@@ -174,6 +174,12 @@ class ChromaFolder:
                 self._folder.distrust(str(error))
             raise
 
+    def _blank_spare(self) -> None:
+        newest = self._folder.newest()
+        for graph in newest.iterdir() if newest else ():
+            if graph.is_dir():
+                blank_spare(graph)
+
     def _marks(self, position: int, count: int) -> dict[str, str | int]:
         marks: dict[str, str | int] = {"identity": self.identity, "dimension": self.dimension}
         return marks | {"position": position, "count": count, "event": self._mark(position)}
@@ -212,6 +218,7 @@ class ChromaIndex(VectorIndex):
                 self._collection.upsert(unique[chunk], embeddings=rows[chunk])
             if self._twin is not None:
                 self._twin.upsert(unique, rows)
+            self._folder._blank_spare()
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove keys; keys that are not held are ignored."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from recall_echo_core.events import Stored
     from recall_echo_core.stores.sql import SqlLog, Writer
 
-__all__ = ["blank", "drop_namespace", "finished", "scrub", "unfinished"]
+__all__ = ["blank", "drop_namespace", "finished", "namespaces_of", "scrub", "unfinished"]
 
 UNFINISHED: Final = "erasing"
 PATIENCE_MS: Final = 2_000  # how long other readers are waited for before it is left unfinished
@@ -128,8 +128,17 @@ def scrub(log: SqlLog) -> bool:
 
 
 def unfinished(log: SqlLog) -> str | None:
-    """Return the last erasure that was begun, if some still have to be finished."""
+    """Return the erasures that were begun and still have to be finished, as noted."""
     return log.note(UNFINISHED)
+
+
+def namespaces_of(erasures: str) -> set[int]:
+    """Return the numbers of the namespaces that noted erasures are about.
+
+    >>> sorted(namespaces_of("1:3 2:whole 1:4"))
+    [1, 2]
+    """
+    return {int(erasure.split(":")[0]) for erasure in erasures.split()}
 
 
 def finished(log: SqlLog, last: str) -> None:
@@ -139,11 +148,13 @@ def finished(log: SqlLog, last: str) -> None:
 
 
 def _note_unfinished(writer: Writer, erasure: str) -> None:
-    changed = writer.connection.execute(
-        update(store).where(store.c.key == UNFINISHED).values(value=erasure)
-    )
-    if changed.rowcount == 0:
+    note = store.c.key == UNFINISHED
+    before = writer.connection.execute(select(store.c.value).where(note)).scalar()
+    if before is None:
         writer.connection.execute(insert(store).values(key=UNFINISHED, value=erasure))
+    else:
+        together = f"{before} {erasure}"
+        writer.connection.execute(update(store).where(note).values(value=together))
 
 
 def _parts(values: Sequence[object]) -> list[Sequence[object]]:

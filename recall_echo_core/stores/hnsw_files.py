@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["damage_in"]
+__all__ = ["blank_spare", "damage_in"]
 
 _HEADER = struct.Struct("<i6Q2i3QdQ")
 _LAYOUT = 1  # the persistence version whose layout is described above
@@ -41,6 +41,23 @@ def damage_in(folder: Path, dimension: int) -> str | None:
         return _damage_in(folder, dimension)
     except (OSError, struct.error, ValueError, OverflowError) as error:
         return f"{folder.name} cannot be read: {error}"
+
+
+def blank_spare(folder: Path) -> None:
+    """Blank the room for records to come, in which Chroma leaves what its memory held before.
+
+    That may be vectors that were forgotten, or of another namespace (chroma#7688).
+    """
+    header = folder / "header.bin"
+    if not header.exists():
+        return  # not saved yet
+    _, _, _, count, size = _HEADER.unpack(header.read_bytes())[:5]
+    for name, record in (("data_level0.bin", size), ("length.bin", 4)):
+        with (folder / name).open("r+b") as file:
+            spare = (folder / name).stat().st_size - count * record
+            if spare > 0:
+                file.seek(count * record)
+                file.write(bytes(spare))
 
 
 def _damage_in(folder: Path, dimension: int) -> str | None:
