@@ -170,7 +170,6 @@ def test_a_write_that_fails_leaves_the_older_one(snapshots: Snapshots, folder: P
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.xfail(strict=True, reason="tidying up after a failed write fails itself")
 def test_a_file_in_the_place_of_the_folder_is_an_error_of_ours(snapshots, folder: Path) -> None:
     """Not one of the operating system's."""
     folder.write_bytes(b"precious")

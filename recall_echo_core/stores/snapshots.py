@@ -11,6 +11,7 @@ import logging
 import os
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +59,8 @@ class Snapshots:
             for old in self._newest_first()[KEPT:]:
                 old.unlink(missing_ok=True)
         except OSError as error:
-            aside.unlink(missing_ok=True)
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
             raise StoreError(f"writing the snapshot {target} failed: {error}") from error
 
     def newest(self, upto: int) -> Picture | None:
