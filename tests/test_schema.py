@@ -80,3 +80,13 @@ def test_a_lock_held_by_others_is_busy_not_broken() -> None:
     """The caller is told to try again."""
     with pytest.raises(StoreBusy, match="appending waited"), translated("appending"):
         raise OperationalError("INSERT", {}, sqlite3.OperationalError("database is locked"))
+
+
+@pytest.mark.xfail(strict=True, reason="sqlite3 cannot decode what it says about the damage")
+def test_a_schema_that_can_no_longer_be_read_is_a_store_error(path) -> None:
+    """Also where what SQLite says about it is not UTF-8."""
+    SqlLog(f"sqlite:///{path}").close()
+    path.write_bytes(path.read_bytes().replace(b"WHERE ref", b"WHER\xc5 ref"))
+
+    with pytest.raises(StoreError, match="malformed"):
+        SqlLog(f"sqlite:///{path}")
