@@ -267,3 +267,26 @@ def test_a_text_that_went_missing_under_us_is_a_damaged_log(tmp_path, clock) -> 
             if verb in ("episodes", "get", "entities", "recall"):
                 with pytest.raises(CorruptLog, match=r"position [12]"):
                     getattr(memory, verb)(**given)
+
+
+@pytest.mark.xfail(strict=True, reason="the head is believed, whatever stands past it")
+def test_a_head_that_was_set_back_is_a_damaged_log(tmp_path, clock) -> None:
+    """Events past it are not passed over in silence."""
+    with opened(tmp_path, clock=clock) as memory:
+        memory.remember(**FACT)
+    log_of(tmp_path, "UPDATE namespaces SET head = 0")
+
+    with opened(tmp_path, clock=clock) as memory:
+        assert not memory.verify().ok
+
+
+@pytest.mark.xfail(strict=True, reason="a kind that is another is looked up among the others")
+def test_an_embedding_of_another_kind_is_passed_over(tmp_path, clock) -> None:
+    """It costs a vector at most."""
+    with opened(tmp_path, clock=clock) as memory:
+        memory.remember(**FACT)
+        memory.recall("Oslo", record_access=False)
+    log_of(tmp_path, "UPDATE embeddings SET kind = 'entity' WHERE kind = 'relation'")
+
+    with opened(tmp_path, clock=clock) as memory:
+        assert memory.recall("Oslo", record_access=False).hits

@@ -90,3 +90,14 @@ def test_a_schema_that_can_no_longer_be_read_is_a_store_error(path) -> None:
 
     with pytest.raises(StoreError, match="malformed"):
         SqlLog(f"sqlite:///{path}")
+
+
+@pytest.mark.xfail(strict=True, reason="whatever stands there is taken for a number")
+def test_a_schema_number_that_is_none_is_a_store_error(path) -> None:
+    """Nobody knows what wrote it."""
+    SqlLog(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE store SET value = 'x' WHERE key = 'schema'")
+
+    with pytest.raises(StoreError):
+        SqlLog(f"sqlite:///{path}")
