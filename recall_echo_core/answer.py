@@ -62,7 +62,7 @@ class Answering:
             found = {kind: self._search(kind, vector, limit) for kind in kinds}
             more = any(truncated for _, truncated in found.values())
             with self._reading() as graph:
-                current = {kind: _current(graph, items) for kind, (items, _) in found.items()}
+                current = {kind: _current(graph, kind, items) for kind, (items, _) in found.items()}
                 ranked = best(rank(graph, current, when, self._settings, pending()), k, kinds)
                 # Old versions and ended relations may have crowded out what still counts.
                 if len(ranked) == k or not more:
@@ -108,10 +108,10 @@ def _hit(
     )
 
 
-def _current(graph: Graph, found: Found) -> dict[bytes, float]:
+def _current(graph: Graph, kind: Kind, found: Found) -> dict[bytes, float]:
     """Return the similarity of the items whose text is still the one that was embedded."""
     return {
         item: similarity
         for item, (position, similarity) in found.items()
-        if graph.text_position(item) == position
+        if graph.text_position(item) == position and graph.kind_of(item) == kind
     }

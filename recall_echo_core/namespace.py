@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["LogLoader", "Namespace", "evidence_about", "replayed"]
 
 log = logging.getLogger(__name__)
+PAST_HEAD: Final = "the log is said to end before this event"
 SNAPSHOT_EVENTS: Final = 2_000
 SUBJECTS: Final = 500  # whose evidence is read by one query
 
@@ -116,6 +117,10 @@ class Namespace:
                 graph = self._graph
                 moved = generation != self.generation
                 if graph is None or moved:
+                    newest = self.log.newest(self.key)
+                    generation, head = self.log.head(self.key)
+                    if newest > head:
+                        raise CorruptLog(self.key.name, head + 1, PAST_HEAD)
                     graph = self._open(generation, head)
                 self._follow(graph, head)
                 if moved:

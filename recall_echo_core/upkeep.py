@@ -9,7 +9,7 @@ import msgspec
 
 from recall_echo_core.errors import CorruptLog
 from recall_echo_core.graph import Graph
-from recall_echo_core.namespace import LogLoader
+from recall_echo_core.namespace import PAST_HEAD, LogLoader
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
@@ -81,9 +81,12 @@ def verified(engine: Engine, room: Room, progress: Progress | None = None) -> Ve
     """Check the log, fold it again, and mend the graph and the vectors where they differ."""
     namespace = room.namespace
     log, key = namespace.log, namespace.key
+    newest = log.newest(key)
     generation, head = log.head(key)
     events: list[Stored] = []
     problems: list[str] = []
+    if newest > head:
+        problems.append(str(CorruptLog(key.name, head + 1, PAST_HEAD)))
     for number, found in enumerate(log.scan(key, upto=head), 1):
         if isinstance(found, CorruptLog):
             problems.append(str(found))

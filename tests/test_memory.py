@@ -269,7 +269,6 @@ def test_a_text_that_went_missing_under_us_is_a_damaged_log(tmp_path, clock) -> 
                     getattr(memory, verb)(**given)
 
 
-@pytest.mark.xfail(strict=True, reason="the head is believed, whatever stands past it")
 def test_a_head_that_was_set_back_is_a_damaged_log(tmp_path, clock) -> None:
     """Events past it are not passed over in silence."""
     with opened(tmp_path, clock=clock) as memory:
@@ -280,7 +279,6 @@ def test_a_head_that_was_set_back_is_a_damaged_log(tmp_path, clock) -> None:
         assert not memory.verify().ok
 
 
-@pytest.mark.xfail(strict=True, reason="a kind that is another is looked up among the others")
 def test_an_embedding_of_another_kind_is_passed_over(tmp_path, clock) -> None:
     """It costs a vector at most."""
     with opened(tmp_path, clock=clock) as memory:

@@ -82,7 +82,6 @@ def test_a_lock_held_by_others_is_busy_not_broken() -> None:
         raise OperationalError("INSERT", {}, sqlite3.OperationalError("database is locked"))
 
 
-@pytest.mark.xfail(strict=True, reason="sqlite3 cannot decode what it says about the damage")
 def test_a_schema_that_can_no_longer_be_read_is_a_store_error(path) -> None:
     """Also where what SQLite says about it is not UTF-8."""
     SqlLog(f"sqlite:///{path}").close()
@@ -92,7 +91,6 @@ def test_a_schema_that_can_no_longer_be_read_is_a_store_error(path) -> None:
         SqlLog(f"sqlite:///{path}")
 
 
-@pytest.mark.xfail(strict=True, reason="whatever stands there is taken for a number")
 def test_a_schema_number_that_is_none_is_a_store_error(path) -> None:
     """Nobody knows what wrote it."""
     SqlLog(f"sqlite:///{path}").close()

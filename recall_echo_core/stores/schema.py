@@ -148,6 +148,9 @@ def translated(what: str) -> Iterator[None]:
                 "The database", f"{what} waited {BUSY_SECONDS} s in vain; try again"
             ) from error
         raise StoreError(f"{what} failed: {cause}. Nothing of it was kept.") from error
+    except UnicodeDecodeError as error:  # SQLite quotes the damage it has found as it is
+        said = error.object.decode(errors="replace")
+        raise StoreError(f"{what} failed: {said}. Nothing of it was kept.") from error
 
 
 def open_engine(url: str | URL) -> Engine:
@@ -180,6 +183,8 @@ def _create_tables(engine: Engine) -> None:
         found = connection.execute(query).scalar()
         if found is None:
             connection.execute(insert(store).values(key="schema", value=str(SCHEMA)))
+        elif not found.isdecimal():
+            raise StoreError(f"The database says that its shape is {found!r}; it is damaged.")
         elif int(found) > SCHEMA:
             raise UnsupportedShape("The database", int(found), SCHEMA)
 

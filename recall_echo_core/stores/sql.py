@@ -16,6 +16,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     delete,
+    func,
     insert,
     literal,
     select,
@@ -184,6 +185,12 @@ class SqlLog:
         with translated("reading the log"), self.engine.connect() as connection:
             checksum = connection.execute(query).scalar()
         return checksum.hex() if isinstance(checksum, bytes) else ""
+
+    def newest(self, key: NamespaceKey) -> int:
+        """Return the position of the newest event that is there; read `head` after it."""
+        query = select(func.max(events.c.position)).where(events.c.namespace == key.id)
+        with translated("reading the log"), self.engine.connect() as connection:
+            return connection.execute(query).scalar() or 0
 
     def read(
         self,
