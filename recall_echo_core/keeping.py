@@ -56,6 +56,8 @@ class Keeping(Telling):
             ValueError: none or several selectors were given.
         """
         speaker = self._telling()
+        if not isinstance(everything, bool):
+            raise TypeError(f"everything must be True or False, not {everything!r}")
         _only_one(
             entity=entity,
             relation=relation,

@@ -176,8 +176,10 @@ def import_log(engine: Engine, name: str, path: Path, *, progress: Progress | No
     room = engine.room(name)
     renamed = Reidentified(salt, room.namespace.key.salt)
     added = 0
+    holes = False
     for batch in _batches(path, header):
-        added += _append(room, batch, renamed, salt)
+        holes = holes or any(line.damaged for line in batch)
+        added += _append(room, batch, renamed, salt, holes=holes)
         if progress is not None:
             progress(batch[-1].position, header.events)
     return added
@@ -194,7 +196,14 @@ def _batches(path: Path, header: Header) -> Iterator[list[Line]]:
         raise StoreError(f"reading {path} failed: {error}") from error
 
 
-def _append(room: Room, batch: Sequence[Line], renamed: Reidentified, salt: bytes) -> int:
+def _append(
+    room: Room,
+    batch: Sequence[Line],
+    renamed: Reidentified,
+    salt: bytes,
+    *,
+    holes: bool,
+) -> int:
     """Append a batch and, in the same transaction, how far the file has been read."""
     namespace = room.namespace
     view, last = f"import:{salt.hex()}", batch[-1].position
@@ -209,8 +218,12 @@ def _append(room: Room, batch: Sequence[Line], renamed: Reidentified, salt: byte
             for line in batch
             if not line.damaged
         ]
-        new = [(line, event) for line, event in new if line.position > done]
-        if not exact:
+        old = [(line, event) for line, event in new if line.position <= done]
+        # Copies of one log share its salt, and may have gone on differently since.
+        exact = exact and (holes or _same_log(room, old, head))
+        if exact:
+            new = new[len(old) :]
+        else:
             new = [item for item in new if not isinstance(item[1], (SettingsChanged, Erased))]
             forgotten = _forgotten(room, batch, head) if same else set()
             new = [item for item in new if _place(item[0]) not in forgotten]
@@ -221,6 +234,20 @@ def _append(room: Room, batch: Sequence[Line], renamed: Reidentified, salt: byte
         return [(line.recorded_at, event) for line, event in new]
 
     return len(namespace.append_dated(decide))
+
+
+def _same_log(room: Room, old: Sequence[tuple[Line, Event]], head: int) -> bool:
+    """Return whether lines read before stand in the log as they do in the file."""
+    namespace = room.namespace
+    if old and old[-1][0].position > head:
+        return False
+    held = namespace.log.at(namespace.key, [line.position for line, _ in old])
+    return all(
+        isinstance(held[line.position].event, Erased)
+        or isinstance(event, Erased)
+        or (held[line.position].recorded_at, held[line.position].event) == (line.recorded_at, event)
+        for line, event in old
+    )
 
 
 def _place(line: Line) -> tuple[int, str, int]:

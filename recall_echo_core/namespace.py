@@ -122,7 +122,11 @@ class Namespace:
                     if newest > head:
                         raise CorruptLog(self.key.name, head + 1, PAST_HEAD)
                     graph = self._open(generation, head)
-                self._follow(graph, head)
+                try:
+                    self._follow(graph, head)
+                except CorruptLog:
+                    self._graph = None  # so that the next call looks again, before it writes
+                    raise
                 if moved:
                     self.moved_on(graph)
                 yield graph
@@ -144,6 +148,9 @@ class Namespace:
 
     def append_dated(self, decide: Callable[[Writer], Sequence[tuple[int, Event]]]) -> list[Stored]:
         """Append events, each with the moment it was learned; see `append`."""
+        if self._graph is None:
+            with self.reading():
+                pass  # a damaged log is refused before anything is added to it
         try:
             with self.log.writing(self.key) as writer:
                 stored = writer.append_dated(decide(writer))

@@ -421,3 +421,22 @@ class TestLog:
             assert {ids[31], ids[59]} <= {hit.id for hit in found}
             report = memory.verify()
             assert (report.problems, report.mended) == ((), ())
+
+
+def test_a_damaged_log_takes_nothing_more(tmp_path: Path) -> None:
+    """What is told to it is refused before it is written, so telling it again doubles nothing."""
+    with open_memory(tmp_path, embedding=lambda texts: [[1.0]] * len(texts)) as memory:
+        for number in range(5):
+            memory.remember("Ann", "LIKES", f"thing {number}")
+    with closing(sqlite3.connect(tmp_path / "log.sqlite3")) as database, database:
+        database.execute("UPDATE events SET payload = x'00' WHERE position = 3")
+    with open_memory(tmp_path, embedding=lambda texts: [[1.0]] * len(texts)) as memory:
+        for _ in range(2):
+            with pytest.raises(CorruptLog, match="position 3"):
+                memory.remember("Ann", "LIKES", "Cats")
+            with pytest.raises(CorruptLog, match="position 3"):
+                memory.record([{"content": "hi"}])
+    with closing(sqlite3.connect(tmp_path / "log.sqlite3")) as database:
+        (count,) = database.execute("SELECT count(*) FROM events").fetchone()
+
+    assert count == 5

@@ -916,3 +916,26 @@ def test_a_long_log_streams(tmp_path: Path) -> None:
     assert len(again.read_bytes().splitlines()) == events + 2
     assert int(most) < 16_000_000 < 5 * file.stat().st_size
     assert regular == "True"
+
+
+def test_copies_of_one_log_that_went_on_differently_come_together(tmp_path: Path) -> None:
+    """They share a salt, and what each was told since is added all the same."""
+    files = {name: tmp_path / f"{name}.jsonl" for name in "abc"}
+
+    def grown(name: str, fact: str) -> None:
+        with open_memory(tmp_path / name, embedding=lambda texts: [[1.0]] * len(texts)) as memory:
+            if name != "a":
+                memory.import_(files["a"])
+            memory.remember("Al", "KNOWS", fact)
+            memory.export(files[name])
+
+    for name, fact in (("a", "Ann"), ("b", "Bo"), ("c", "Cy")):
+        grown(name, fact)
+    for order in ("abc", "bca", "cab"):
+        with open_memory(tmp_path / order, embedding=lambda texts: [[1.0]] * len(texts)) as memory:
+            for name in order * 2:
+                memory.import_(files[name])
+
+            known = sorted(belief.object for belief in memory.beliefs("Al", "KNOWS"))
+            assert (known, memory.verify().ok) == (["Ann", "Bo", "Cy"], True)
+            assert {b.relation.alpha for b in memory.beliefs("Al", "KNOWS")} == {9.0}
