@@ -211,8 +211,8 @@ def test_a_snapshot_is_not_written_twice_for_nothing(log, snapshots, folder) -> 
     """Only when enough has happened since the last, whoever wrote that."""
     key = log.namespace("alice", lambda: SALT)
     one = Namespace(log, key, lambda _: snapshots)
-    one.append(0, lambda _: [said(1)])
     one.snapshot(least=0)  # nobody has asked for the graph yet
+    one.append(0, lambda _: [said(1)])
     state(one)
     one.snapshot(least=2)
     assert not folder.exists()
