@@ -162,11 +162,6 @@ class SqlLog:
                 if changed.rowcount == 0:
                     connection.execute(insert(store).values(key=key, value=value))
 
-    def drop_note(self, key: str) -> None:
-        """Remove a note about the whole store."""
-        with translated("writing the store"), self.transaction() as connection:
-            connection.execute(delete(store).where(store.c.key == key))
-
     # Reading
 
     def head(self, key: NamespaceKey) -> tuple[int, int]:
