@@ -60,5 +60,5 @@ $(VENV)/.stamp-runtime: pyproject.toml | $(VENV)/.stamp-venv
 
 $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 	@echo "installing recall-echo-adapters and its development tools into $(VENV) ..."
-	@$(pip) install --quiet --editable . --group dev
+	@$(pip) install --quiet --editable '.[all]' --group dev
 	@touch "$(VENV)/.stamp-runtime" "$@"

@@ -6,12 +6,13 @@ with age when read, and it multiplies along a path. Start with `open_memory`.
 
 from recall_echo_core.bootstrap import open_memory
 from recall_echo_core.confidence import Beta
-from recall_echo_core.errors import RecallEchoError
+from recall_echo_core.errors import NotAllowed, NotFound, RecallEchoError, UnknownRecall
 from recall_echo_core.explain import Explanation
 from recall_echo_core.memory import Memory
 from recall_echo_core.model import Belief, Entity, Episode, Path, Reach, Relation, Statement
 from recall_echo_core.past import PastView
-from recall_echo_core.recalled import Hit, Recall
+from recall_echo_core.recalled import Hit, Recall, UsageReceipt
+from recall_echo_core.render import approximate_tokens, fenced, fitting
 
 __all__ = [
     "Belief",
@@ -21,6 +22,8 @@ __all__ = [
     "Explanation",
     "Hit",
     "Memory",
+    "NotAllowed",
+    "NotFound",
     "PastView",
     "Path",
     "Reach",
@@ -28,5 +31,10 @@ __all__ = [
     "RecallEchoError",
     "Relation",
     "Statement",
+    "UnknownRecall",
+    "UsageReceipt",
+    "approximate_tokens",
+    "fenced",
+    "fitting",
     "open_memory",
 ]

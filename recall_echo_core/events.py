@@ -29,6 +29,7 @@ __all__ = [
     "EvidenceObserved",
     "EvidenceRetracted",
     "FeedbackGiven",
+    "RecallLinked",
     "RecallServed",
     "RelationEnded",
     "SettingsChanged",
@@ -138,6 +139,13 @@ class RecallServed(msgspec.Struct, frozen=True, omit_defaults=True):
     run: bytes | None = None
 
 
+class RecallLinked(msgspec.Struct, frozen=True):
+    """A recall belongs to this run of the host too, besides the one it was served in."""
+
+    recall: bytes
+    run: bytes
+
+
 class UsageMarked(msgspec.Struct, frozen=True):
     """Which hits of a recall the answer used, and how that was decided."""
 
@@ -174,6 +182,7 @@ Event: TypeAlias = (
     | EpisodeRecorded
     | SettingsChanged
     | RecallServed
+    | RecallLinked
     | UsageMarked
     | FeedbackGiven
     | Erased
@@ -196,6 +205,7 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
     "episode": EpisodeRecorded,
     "settings": SettingsChanged,
     "recall": RecallServed,
+    "link": RecallLinked,
     "usage": UsageMarked,
     "feedback": FeedbackGiven,
 }

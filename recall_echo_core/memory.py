@@ -9,26 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from recall_echo_core.arguments import checked_name, checked_text, id_of
+from recall_echo_core.admission import grounded
+from recall_echo_core.arguments import checked_count, checked_name, checked_text, id_of
 from recall_echo_core.errors import StoreClosed, UnknownRecall
-from recall_echo_core.events import Event, RecallServed
+from recall_echo_core.events import Event, RecallLinked, RecallServed, UsageMarked
 from recall_echo_core.keeping import Keeping
 from recall_echo_core.names import identity
 from recall_echo_core.outcomes import Receipt, receipt_of
 from recall_echo_core.past import PastView
 from recall_echo_core.recall import When
 from recall_echo_core.recalled import Recall, UsageReceipt
+from recall_echo_core.render import CountTokens, approximate_tokens
 from recall_echo_core.times import Moment, moment
-from recall_echo_core.usage import Shown, detected
+from recall_echo_core.usage import Shown, Usage, UsageMethod, detected, echoed
 from recall_echo_core.utility import reward_of
 from recall_echo_core.words import content_words
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
+    from recall_echo_core.model import Relation, Statement
     from recall_echo_core.stores.sql import Writer
     from recall_echo_core.texts import Kind
 
@@ -69,6 +72,8 @@ class Memory(Keeping):
         now: Moment | None = None,
         record_access: bool = True,
         run_id: str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens = approximate_tokens,
     ) -> Recall:
         """Return the memories that answer a question best, and a receipt.
 
@@ -80,10 +85,17 @@ class Memory(Keeping):
             record_access: Whether being recalled makes the hits hotter; without it there is no
                 receipt and no trace.
             run_id: The host's run this belongs to, for `feedback_for_run`.
+            max_tokens: Most tokens that `as_text()` may take; hits that do not fit are left out,
+                of the receipt too.
+            count_tokens: How many tokens a text has; by default about one for three bytes.
         """
+        most = None if max_tokens is None else checked_count(max_tokens, "max_tokens")
         when = self._when() if now is None else _at(moment(now, "now"))
         run = None if run_id is None else self._run(run_id)
         found = self._recall(text, k, kinds, when)
+        if most is not None:
+            shown = found.within(most, count_tokens=count_tokens)
+            found = msgspec.structs.replace(found, hits=shown)
         if not record_access:
             return found
         hits: list[tuple[bytes, str, float]] = [
@@ -102,6 +114,7 @@ class Memory(Keeping):
         response: str | None = None,
         used: Collection[str] | None = None,
         question: str | None = None,
+        replace: bool = True,
     ) -> UsageReceipt:
         """Say which hits of a recall were used, or let it be told from the answer.
 
@@ -113,6 +126,7 @@ class Memory(Keeping):
             response: The answer given.
             used: Ids or aliases; an empty list says that none was used.
             question: What was asked; needed only where the recall was made by another process.
+            replace: Whether an earlier marking gives way; otherwise it stays and is returned.
 
         Raises:
             UnknownRecall: no such receipt, or it has expired.
@@ -125,13 +139,17 @@ class Memory(Keeping):
         if response is not None:
             checked_text(response, "response")
         receipt = self._receipt(recall)
-        usage = detected(self._shown_hits(receipt), used=used, response=response, question=asked)
+        shown = self._shown_hits(receipt)
+        echo = response is not None and echoed(shown, response, asked or ())
+        if receipt.usage is not None and not replace:
+            return _usage_receipt(recall, receipt.usage, echo)
+        usage = detected(shown, used=used, response=response, question=asked)
 
         def decide(writer: Writer) -> Sequence[Event]:
             return self._receipt_in(writer, recall).marked(usage.used, usage.method)
 
         self._append(decide)
-        return UsageReceipt(recall.hex(), tuple(item.hex() for item in usage.used), usage.method)
+        return _usage_receipt(recall, usage, echo)
 
     def feedback(
         self, recall_id: str | None, outcome: str | float, *, source: str = "user"
@@ -171,9 +189,9 @@ class Memory(Keeping):
         self._engine.save_receipts(self._room)
         namespace = self._room.namespace
         recalls = [
-            stored.event.id.hex()
+            (event.id if isinstance(event, RecallServed) else event.recall).hex()
             for stored in namespace.log.read(namespace.key, run=run)
-            if isinstance(stored.event, RecallServed)
+            if isinstance(event := stored.event, (RecallServed, RecallLinked))
         ]
         taken = 0
         for recall_id in recalls:
@@ -183,6 +201,59 @@ class Memory(Keeping):
         if not taken:
             raise UnknownRecall(run_id, "no recall of this run has a receipt (any more)")
         return taken
+
+    def link(self, recall_id: str | None, run_id: str) -> None:
+        """Say that a recall belongs to this run of the host too; doing it twice is fine.
+
+        One turn may span several runs, as when it is paused and resumed.
+
+        Args:
+            recall_id: `Recall.id`.
+            run_id: What `feedback_for_run` will be asked with.
+
+        Raises:
+            UnknownRecall: no such receipt, or it has expired.
+        """
+        recall, run = self._recall_id(recall_id), self._run(run_id)
+        self._engine.save_receipts(self._room)
+
+        def decide(writer: Writer) -> Sequence[Event]:
+            served = self._receipt_in(writer, recall).served
+            known = [stored.event for stored in writer.about(recall, ("link",))]
+            linked = RecallLinked(recall, run)
+            return [] if served.run == run or linked in known else [linked]
+
+        self._append(decide)
+
+    # Evidence out of a turn with recalls
+
+    def admit(
+        self, statement: Statement, *, heard: str, recalls: Collection[str] = ()
+    ) -> Relation | None:
+        """Record what a model gathered from a turn, unless it only repeats what was recalled.
+
+        A statement whose object nobody but the memory named in this turn is no evidence. If an
+        episode that was recalled names it, that episode is what says so, and counts once.
+
+        Args:
+            statement: What the model states; give it the turn's `episode_id` or a `statement_id`,
+                so that a repeated call counts once.
+            heard: What was said in this turn by the user and by tools.
+            recalls: Ids of the recalls of this turn; unknown ones are passed over.
+
+        Returns:
+            The relation as it is believed now; `None` if nothing was recorded.
+        """
+        checked_text(heard, "heard")
+        shown: list[Shown] = []
+        episodes: set[bytes] = set()
+        for recall_id in recalls:
+            with suppress(UnknownRecall):
+                receipt = self._receipt(self._recall_id(recall_id))
+                shown += self._shown_hits(receipt)
+                episodes |= {item for item, kind, _ in receipt.served.hits if kind == "episode"}
+        admitted = grounded(statement, heard, shown, [hit for hit in shown if hit.id in episodes])
+        return None if admitted is None else self._state(admitted)
 
     # Other moments, other namespaces, the end
 
@@ -263,6 +334,11 @@ class Memory(Keeping):
             Shown(item, f"M{number}", texts.get(item, ""))
             for number, (item, _, _) in enumerate(receipt.served.hits, 1)
         ]
+
+
+def _usage_receipt(recall: bytes, usage: Usage | UsageMarked, echo: bool) -> UsageReceipt:
+    used = tuple(item.hex() for item in usage.used)
+    return UsageReceipt(recall.hex(), used, cast("UsageMethod", usage.method), echo)
 
 
 def _reward_of_score(score: object) -> float:

@@ -27,6 +27,7 @@ from recall_echo_core.events import (
     EvidenceObserved,
     EvidenceRetracted,
     FeedbackGiven,
+    RecallLinked,
     RecallServed,
     RelationEnded,
     SettingsChanged,
@@ -288,7 +289,7 @@ def _about(event: Event) -> bytes | None:
     """Return the id that the log finds an event by."""
     if isinstance(event, EvidenceRetracted):
         return event.evidence
-    if isinstance(event, (UsageMarked, FeedbackGiven)):
+    if isinstance(event, (RecallLinked, UsageMarked, FeedbackGiven)):
         return event.recall
     if isinstance(event, (SettingsChanged, Erased)):
         return None

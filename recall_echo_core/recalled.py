@@ -8,7 +8,15 @@ from datetime import datetime
 import msgspec
 
 from recall_echo_core.model import Entity, Episode, Path, Relation
-from recall_echo_core.render import fenced, line
+from recall_echo_core.render import (
+    CountTokens,
+    approximate_tokens,
+    fenced,
+    fitting,
+    line,
+    neutralised,
+    note,
+)
 from recall_echo_core.texts import Kind
 from recall_echo_core.usage import UsageMethod
 
@@ -40,6 +48,25 @@ class Hit(msgspec.Struct, frozen=True):
     path: Path | None
     item: Entity | Relation | Episode
 
+    @property
+    def quoted(self) -> str:
+        """The text on one line, in which nothing can close a fence or pose as a citation."""
+        return neutralised(self.text)
+
+    @property
+    def note(self) -> str:
+        """How far it is believed and from whom it is, for a reader; empty if there is nothing."""
+        return note(self.item, confidence=self.confidence, via=self._via)
+
+    @property
+    def line(self) -> str:
+        """Mark, text and note on one line, as they stand in a prompt."""
+        return line(self.alias, self.item, confidence=self.confidence, via=self._via)
+
+    @property
+    def _via(self) -> tuple[Relation, ...]:
+        return self.path.relations if self.path else ()
+
 
 class Recall(msgspec.Struct, frozen=True):
     """A question answered: the hits, best first, and the receipt's id.
@@ -63,22 +90,40 @@ class Recall(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return self.as_text() or "nothing found"
 
-    def as_text(self) -> str:
-        """Return the hits as fenced lines for a prompt; empty when nothing was found."""
-        return fenced(
-            line(
-                hit.alias,
-                hit.item,
-                confidence=hit.confidence,
-                via=hit.path.relations if hit.path else (),
-            )
-            for hit in self.hits
-        )
+    def as_text(
+        self, max_tokens: int | None = None, *, count_tokens: CountTokens = approximate_tokens
+    ) -> str:
+        """Return the hits as fenced lines for a prompt; empty when nothing was found.
+
+        Args:
+            max_tokens: Most tokens of the whole; raising it keeps more of the last lines. Give
+                it to `recall` too, so that the receipt holds what was shown and nothing else.
+            count_tokens: How many tokens a text has; by default about one for three bytes.
+        """
+        lines = [hit.line for hit in self.hits]
+        if max_tokens is not None:
+            lines = fitting(lines, max_tokens, count_tokens)
+        return fenced(lines)
+
+    def within(
+        self, max_tokens: int, *, count_tokens: CountTokens = approximate_tokens
+    ) -> tuple[Hit, ...]:
+        """Return the hits that `as_text` shows under the same limit."""
+        return self.hits[: len(fitting([hit.line for hit in self.hits], max_tokens, count_tokens))]
 
 
 class UsageReceipt(msgspec.Struct, frozen=True):
-    """Which hits of a recall were used, by id, and how that was decided."""
+    """Which hits of a recall were used, and what the answer made of them.
+
+    Attributes:
+        recall_id: Of the recall.
+        used: Ids, in the order shown.
+        method: How that was decided: ids, citations, overlap or unknown.
+        echo: Whether the answer says little that the question and the hits do not: it would be
+            remembered for having been remembered.
+    """
 
     recall_id: str
     used: tuple[str, ...]
     method: UsageMethod
+    echo: bool = False

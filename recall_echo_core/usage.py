@@ -15,13 +15,16 @@ import msgspec
 
 from recall_echo_core.words import content_words
 
-__all__ = ["OVERLAP_SHARE", "Shown", "Usage", "UsageMethod", "detected"]
+__all__ = ["OVERLAP_SHARE", "Shown", "Usage", "UsageMethod", "detected", "echoed"]
 
 UsageMethod: TypeAlias = Literal["ids", "citations", "overlap", "unknown"]
 
 # Share of a memory's own content words that must return in the answer. Raising it calls fewer
 # memories used. One word of five is what a short relation keeps when only its object is repeated.
 OVERLAP_SHARE: Final = 0.2
+# Share of an answer's own content words that must be new for it not to be an echo. Raising it
+# calls more answers echoes. Chosen, not measured: half of what is said should be news.
+NEWS_SHARE: Final = 0.5
 # [M1], (M1), [M1, M3], [M1 and M2], 【M2】
 _CITATION: Final = re.compile(
     r"[\[(［（【]\s*(M\d+(?:\s*(?:[,;&、，]|and)?\s*M?\d+)*)\s*[\])］）】]",  # noqa: RUF001 models write these
@@ -75,6 +78,22 @@ def detected(
             if overlapping:
                 return Usage(overlapping, "overlap")
     return Usage((), "unknown")
+
+
+def echoed(shown: Sequence[Shown], response: str, question: Collection[str]) -> bool:
+    """Return whether an answer says little that the question and the memories do not.
+
+    >>> shown = [Shown(b"", "M1", "Ann works at Acme")]
+    >>> echoed(shown, "She works at Acme [M1].", {"where", "ann", "work"})
+    True
+    >>> echoed(shown, "Acme closes at five today, so call before lunch.", {"acme"})
+    False
+    """
+    if not shown:
+        return False
+    said = content_words(_CITATION.sub(" ", response), without=question)
+    known = frozenset[str]().union(*(content_words(hit.text) for hit in shown))
+    return len(said - known) < NEWS_SHARE * max(1, len(said))
 
 
 def _named(shown: Sequence[Shown], used: Iterable[str]) -> tuple[bytes, ...]:

@@ -14,6 +14,7 @@ from recall_echo_core.events import (
     EvidenceObserved,
     EvidenceRetracted,
     FeedbackGiven,
+    RecallLinked,
     RecallServed,
     RelationEnded,
     SettingsChanged,
@@ -140,7 +141,7 @@ OTHER = {
     "settings": st.builds(SettingsChanged, folding=foldings),
     "erased": st.builds(Erased, kind=st.sampled_from(sorted(SHAPES))),
 }
-OTHERS = [*OTHER, "usage"]
+OTHERS = [*OTHER, "usage", "link"]
 
 
 def _referring(draw: st.DrawFn, kind: str, position: int, log: list[Stored]) -> Event:
@@ -149,8 +150,10 @@ def _referring(draw: st.DrawFn, kind: str, position: int, log: list[Stored]) -> 
     if kind == "retraction" and said:
         taken = draw(st.sampled_from(said))
         return EvidenceRetracted(taken.id, taken.subject, taken.type)
-    if kind in ("feedback", "usage") and served:
+    if kind in ("feedback", "usage", "link") and served:
         recall = draw(st.sampled_from(served))
+        if kind == "link":
+            return RecallLinked(recall.id, draw(ids))
         shown = [item for item, _, _ in recall.hits]
         used = draw(st.lists(st.sampled_from(shown), unique=True)) if shown else []
         if kind == "usage":

@@ -967,6 +967,8 @@ VERBS: dict[str, Callable[[Memory], Any]] = {
     "mark_used": lambda m: m.mark_used("00" * 16, used=[]),
     "feedback": lambda m: m.feedback("00" * 16, "success"),
     "feedback_for_run": lambda m: m.feedback_for_run("run", 1.0),
+    "link": lambda m: m.link("00" * 16, "run"),
+    "admit": lambda m: m.admit(Statement("a", "B", "c"), heard="c"),
     "beliefs": lambda m: m.beliefs("a", "B"),
     "explain": lambda m: m.explain("a", "B", "c"),
     "traverse": lambda m: m.traverse("a"),

@@ -30,7 +30,7 @@ STOREYS: list[set[str]] = [
     {"picture"},
     {"graph"},
     {"paths"},
-    {"recall", "explain", "portray", "statements", "outcomes", "paging", "receipts"}
+    {"recall", "explain", "portray", "statements", "outcomes", "paging", "receipts", "admission"}
     | {"forgetting", "reidentify"}
     | {"stores.vectors", "stores.exact", "stores.chroma", "stores.fastembed", "stores.callable"}
     | {"stores.hnsw_files", "stores.view_folder", "stores.minilm"}

@@ -19,6 +19,8 @@ Episode
 Explanation
 Hit
 Memory
+NotAllowed
+NotFound
 PastView
 Path
 Reach
@@ -26,6 +28,11 @@ Recall
 RecallEchoError
 Relation
 Statement
+UnknownRecall
+UsageReceipt
+approximate_tokens
+fenced
+fitting
 open_memory
 """
 HEAVY = [

@@ -20,6 +20,7 @@ from recall_echo_core.events import (
     EvidenceObserved,
     EvidenceRetracted,
     FeedbackGiven,
+    RecallLinked,
     RecallServed,
     RelationEnded,
     Stored,
@@ -90,6 +91,8 @@ def _columns(event: Event) -> tuple[bytes | None, bytes | None, bytes | None]:
         return event.evidence, event.subject, None
     if isinstance(event, RecallServed):
         return event.id, None, event.run
+    if isinstance(event, RecallLinked):
+        return event.recall, None, event.run
     if isinstance(event, (UsageMarked, FeedbackGiven)):
         return event.recall, None, None
     if isinstance(event, (EntityDescribed, EpisodeRecorded)):
