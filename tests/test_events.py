@@ -101,6 +101,7 @@ def test_every_kind_has_a_word_and_a_shape() -> None:
         "episode": 1,
         "settings": 1,
         "recall": 1,
+        "link": 1,
         "usage": 1,
         "feedback": 1,
     }

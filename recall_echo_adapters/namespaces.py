@@ -1,0 +1,50 @@
+"""Whose memory is a call about?
+
+One engine serves many users: what a framework passes along with a call names the user, and each
+user has a namespace. Nothing is kept between calls, so two users never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from recall_echo_core import Memory
+
+__all__ = ["memory_of"]
+
+
+def memory_of(memory: Memory, key: str, *places: object, required: bool = False) -> Memory:
+    """Return the namespace that the first of some places names, else the memory itself.
+
+    Args:
+        memory: Any namespace of the store.
+        key: What the places call the user's id, such as `user_id`.
+        places: Mappings, or objects with attributes; `None` names nobody.
+        required: Whether naming nobody is an error, instead of meaning `memory` itself.
+
+    Raises:
+        ValueError: nobody is named though somebody has to be, or by an empty text.
+        TypeError: the id is neither text nor a number.
+    """
+    for place in places:
+        named = place.get(key) if isinstance(place, Mapping) else getattr(place, key, None)
+        if named is not None:
+            return _namespace(memory, key, named)
+    if required:
+        raise ValueError(
+            f"no {key}: this memory belongs to one user each, so every call has to say whose."
+            f' Pass it along, as in config={{"configurable": {{"{key}": "alice"}}}}'
+        )
+    return memory
+
+
+def _namespace(memory: Memory, key: str, named: object) -> Memory:
+    if isinstance(named, bool) or not isinstance(named, str | int | UUID):
+        raise TypeError(f"{key} must be text or a number, not {named!r:.60}")
+    name = str(named)
+    if not name.strip():
+        raise ValueError(f"{key} is empty; leave it out, or say who it is")
+    return memory if name == memory.name else memory.namespace(name)

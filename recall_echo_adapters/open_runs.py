@@ -1,0 +1,111 @@
+"""Which runs are going on, and what has happened in them so far?
+
+Frameworks tell of runs and steps by id and parent. Recalls and errors of any step count for the
+outermost run. Everything about a run is dropped at its end, and the number of open runs is
+bounded, so that runs which never end cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from recall_echo_adapters.verdicts import Recalled, Run
+
+__all__ = ["OpenRuns"]
+
+
+@dataclass
+class _Open:
+    steps: set[str] = field(default_factory=set)
+    recalls: dict[Recalled, None] = field(default_factory=dict)
+    tool_errors: list[str] = field(default_factory=list)
+    neutral: bool = False
+
+
+class OpenRuns:
+    """The bookkeeping of one handler. Safe from any thread.
+
+    Args:
+        most: Open runs kept; when there are more, the oldest is let go without a verdict.
+    """
+
+    def __init__(self, most: int = 4_096) -> None:
+        if most < 1:
+            raise ValueError(f"at least one open run has to be kept, not {most!r}")
+        self._most = most
+        self._lock = threading.Lock()
+        self._roots: dict[str, str] = {}  # step -> outermost run
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._open)
+
+    def start(self, step: str, parent: str | None) -> None:
+        """Take note of a step; one whose parent is not known is an outermost run."""
+        with self._lock:
+            root = self._roots.get(parent, step) if parent is not None else step
+            self._roots[step] = root
+            self._open.setdefault(root, _Open()).steps.add(step)
+            while len(self._open) > self._most:
+                _, lost = self._open.popitem(last=False)
+                self._drop(lost)
+
+    def recalled(self, step: str, receipt: Recalled) -> None:
+        """Take note of a recall; each counts once."""
+        self._note(step, lambda run: run.recalls.setdefault(receipt))
+
+    def tool_failed(self, step: str, error: str) -> None:
+        """Take note of an error of a tool."""
+        self._note(step, lambda run: run.tool_errors.append(error))
+
+    def neutral(self, step: str) -> None:
+        """Take note that the run was paused, cancelled or abandoned."""
+
+        def mark(run: _Open) -> None:
+            run.neutral = True
+
+        self._note(step, mark)
+
+    def end(
+        self,
+        step: str,
+        *,
+        outputs: Any = None,
+        text: str = "",
+        error: BaseException | None = None,
+    ) -> Run | None:
+        """Drop a step; return the run if it was an outermost one."""
+        with self._lock:
+            root = self._roots.pop(step, None)
+            found = None if root is None else self._open.get(root)
+            if found is None or root != step:
+                if found is not None:
+                    found.steps.discard(step)
+                return None
+            del self._open[step]
+            self._drop(found)
+        return Run(
+            step,
+            outputs,
+            text,
+            error,
+            tuple(found.tool_errors),
+            tuple(found.recalls),
+            found.neutral,
+        )
+
+    def _note(self, step: str, change: Callable[[_Open], object]) -> None:
+        with self._lock:
+            root = self._roots.get(step)
+            found = None if root is None else self._open.get(root)
+            if found is not None:
+                change(found)
+
+    def _drop(self, run: _Open) -> None:
+        for step in run.steps:
+            self._roots.pop(step, None)

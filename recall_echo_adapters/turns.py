@@ -1,0 +1,68 @@
+"""What does a turn leave in a memory when it closes?
+
+Which recalled memories its answer used, and what was said. Only then is anything written, so
+that a question never recalls itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from recall_echo_core import Memory, NotAllowed, UnknownRecall
+
+__all__ = ["Save", "close_turn", "record_said"]
+
+log = logging.getLogger(__name__)
+
+Save: TypeAlias = Literal["both", "user", "none"]
+Message: TypeAlias = Mapping[str, Any]
+
+
+def close_turn(
+    memory: Memory,
+    recalls: Iterable[str],
+    *,
+    question: str,
+    response: str,
+    said: Sequence[Message],
+    answer: Message | None,
+    session_id: str | None,
+    save: Save,
+) -> None:
+    """Mark which memories were used, then keep what was said.
+
+    An answer that says little more than the question and the memories is not kept: it would be
+    remembered for having been remembered.
+
+    Args:
+        memory: The namespace of the turn.
+        recalls: Ids of its recalls.
+        question: What was asked.
+        response: All that the model said and did, for telling which memories it used.
+        said: The user's messages, as `Memory.record` takes them.
+        answer: The final answer as a message, if there is one.
+        session_id: The conversation.
+        save: Whose messages are kept.
+    """
+    echo = False
+    for recall_id in recalls:
+        try:
+            receipt = memory.mark_used(recall_id, response=response, question=question)
+        except (UnknownRecall, NotAllowed) as error:
+            log.info("what was used of a recall stays as it is: %s", error)
+        else:
+            echo = echo or receipt.echo
+    answered = [answer] if answer is not None and save == "both" and not echo else []
+    record_said(memory, [*said, *answered], session_id, save)
+
+
+def record_said(
+    memory: Memory, said: Sequence[Message], session_id: str | None, save: Save
+) -> list[str]:
+    """Keep messages as episodes; return their ids. Empty ones are left out."""
+    messages = [message for message in said if message["content"].strip()]
+    if save == "none" or not messages:
+        return []
+    return memory.record(messages, session_id=session_id)

@@ -1,0 +1,111 @@
+"""What does the end of a run say about the memories it recalled?
+
+A clean end alone says nothing: pauses, cancellations and abandoned streams end cleanly too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from recall_echo_core import Memory, NotAllowed, UnknownRecall
+
+__all__ = ["Outcome", "Recalled", "Run", "Verdicts", "credit"]
+
+log = logging.getLogger(__name__)
+
+SOURCE = "callback"  # who gives these verdicts; a rating by a user stands beside them
+
+
+class Recalled(NamedTuple):
+    """Where a recall's receipt is."""
+
+    namespace: str
+    recall_id: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run of the host.
+
+    Attributes:
+        id: Its id.
+        outputs: What it returned, as the framework gives it.
+        text: The same as text; empty if there is none.
+        error: What it failed with.
+        tool_errors: What tools in it failed with.
+        recalls: What was recalled in it.
+        neutral: Whether it was paused, cancelled or abandoned: its end is no verdict.
+    """
+
+    id: str
+    outputs: Any = None
+    text: str = ""
+    error: BaseException | None = None
+    tool_errors: tuple[str, ...] = ()
+    recalls: tuple[Recalled, ...] = ()
+    neutral: bool = False
+
+
+Outcome: TypeAlias = Callable[[Run], float | str | bool | None]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """How the end of a run is judged: success is 1, failure 0, `None` no verdict.
+
+    Attributes:
+        outcome: Asked first, unless the run failed or was neutral.
+        on_success: Of a run that ended cleanly, when `outcome` has no say.
+        on_tool_error: Of one that ended cleanly though a tool failed in it.
+        on_error: Of one that failed.
+    """
+
+    outcome: Outcome | None = None
+    on_success: float | None = None
+    on_tool_error: float | None = None
+    on_error: float | None = 0.0
+
+    def of(self, run: Run) -> float | str | None:
+        """Return the verdict on a run."""
+        if run.neutral:
+            return None
+        if run.error is not None:
+            return self.on_error
+        verdict = None if self.outcome is None else self.outcome(run)
+        if verdict is None and run.tool_errors:
+            verdict = self.on_tool_error
+        elif verdict is None:
+            verdict = self.on_success
+        return float(verdict) if isinstance(verdict, bool) else verdict
+
+
+def credit(memory: Memory, run: Run, verdicts: Verdicts) -> None:
+    """Tell the memories recalled in a run how it ended, each in its namespace.
+
+    Args:
+        memory: Any namespace of the store.
+        run: The run.
+        verdicts: How it is judged.
+    """
+    verdict = verdicts.of(run) if run.recalls else None
+    for recalled in run.recalls:
+        own = memory if recalled.namespace == memory.name else memory.namespace(recalled.namespace)
+        try:
+            own.link(recalled.recall_id, run.id)
+            if run.text and run.error is None and not run.neutral:
+                _mark(own, recalled.recall_id, run.text)
+            if verdict is not None:
+                own.feedback(recalled.recall_id, verdict, source=SOURCE)
+        except UnknownRecall as error:  # forgotten or expired meanwhile: nothing is left to credit
+            log.info("no verdict on a recall: %s", error)
+
+
+def _mark(memory: Memory, recall_id: str, text: str) -> None:
+    """Tell what was used from the answer, where nobody has told it better."""
+    try:
+        memory.mark_used(recall_id, response=text, replace=False)
+    except NotAllowed as error:
+        log.info("what was used of a recall stays as it is: %s", error)
