@@ -171,7 +171,11 @@ def _forget(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
         erased = call.memory.forget(
             relation=(which.subject, relation_type(which.relation), which.object)
         )
-    return f"Forgotten: {erased}", {"namespace": call.memory.name, "status": erased.status}
+    receipt = {"namespace": call.memory.name, "status": erased.status, "events": erased.events}
+    if not erased.events:
+        return f"Nothing was known about {which.subject}.", receipt
+    gone = f"{erased.evidence} pieces of evidence and {erased.episodes} messages are gone"
+    return f"Forgotten: {gone}.", receipt
 
 
 def relation_type(said: str) -> str:
