@@ -78,8 +78,18 @@ class OpenRuns:
         outputs: Any = None,
         text: str = "",
         error: BaseException | None = None,
+        stopped: bool = False,
     ) -> Run | None:
-        """Drop a step; return the run if it was an outermost one."""
+        """Drop a step; return the run if it was an outermost one.
+
+        Args:
+            step: Its id.
+            outputs: What it returned.
+            text: The same as text.
+            error: What it failed with.
+            stopped: Whether it was paused, cancelled or abandoned; of an inner step that says
+                nothing about the run.
+        """
         with self._lock:
             root = self._roots.pop(step, None)
             found = None if root is None else self._open.get(root)
@@ -96,7 +106,7 @@ class OpenRuns:
             error,
             tuple(found.tool_errors),
             tuple(found.recalls),
-            found.neutral,
+            found.neutral or stopped,
         )
 
     def _note(self, step: str, change: Callable[[_Open], object]) -> None:

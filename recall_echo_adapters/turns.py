@@ -26,6 +26,7 @@ def close_turn(
     *,
     question: str,
     response: str,
+    actions: str = "",
     said: Sequence[Message],
     answer: Message | None,
     session_id: str | None,
@@ -40,7 +41,8 @@ def close_turn(
         memory: The namespace of the turn.
         recalls: Ids of its recalls.
         question: What was asked.
-        response: All that the model said and did, for telling which memories it used.
+        response: The answer as text.
+        actions: What the model said and did on the way: a memory it used may show there only.
         said: The user's messages, as `Memory.record` takes them.
         answer: The final answer as a message, if there is one.
         session_id: The conversation.
@@ -49,7 +51,9 @@ def close_turn(
     echo = False
     for recall_id in recalls:
         try:
-            receipt = memory.mark_used(recall_id, response=response, question=question)
+            receipt = memory.mark_used(
+                recall_id, response=response, actions=actions, question=question
+            )
         except (UnknownRecall, NotAllowed) as error:
             log.info("what was used of a recall stays as it is: %s", error)
         else:

@@ -90,17 +90,21 @@ def credit(memory: Memory, run: Run, verdicts: Verdicts) -> None:
         run: The run.
         verdicts: How it is judged.
     """
-    verdict = verdicts.of(run) if run.recalls else None
+    known: list[tuple[Memory, str]] = []
     for recalled in run.recalls:
         own = memory if recalled.namespace == memory.name else memory.namespace(recalled.namespace)
         try:
             own.link(recalled.recall_id, run.id)
             if run.text and run.error is None and not run.neutral:
                 _mark(own, recalled.recall_id, run.text)
-            if verdict is not None:
-                own.feedback(recalled.recall_id, verdict, source=SOURCE)
         except UnknownRecall as error:  # forgotten or expired meanwhile: nothing is left to credit
             log.info("no verdict on a recall: %s", error)
+        else:
+            known.append((own, recalled.recall_id))
+    verdict = verdicts.of(run) if known else None
+    if verdict is not None:
+        for own, recall_id in known:
+            own.feedback(recall_id, verdict, source=SOURCE)
 
 
 def _mark(memory: Memory, recall_id: str, text: str) -> None:

@@ -12,7 +12,7 @@ from recall_echo_core.memory import Memory
 from recall_echo_core.model import Belief, Entity, Episode, Path, Reach, Relation, Statement
 from recall_echo_core.past import PastView
 from recall_echo_core.recalled import Hit, Recall, UsageReceipt
-from recall_echo_core.render import approximate_tokens, fenced, fitting
+from recall_echo_core.render import approximate_tokens, fenced, fitting, neutralised
 
 __all__ = [
     "Belief",
@@ -36,5 +36,6 @@ __all__ = [
     "approximate_tokens",
     "fenced",
     "fitting",
+    "neutralised",
     "open_memory",
 ]

@@ -112,6 +112,7 @@ class Memory(Keeping):
         recall_id: str | None,
         *,
         response: str | None = None,
+        actions: str = "",
         used: Collection[str] | None = None,
         question: str | None = None,
         replace: bool = True,
@@ -124,6 +125,7 @@ class Memory(Keeping):
         Args:
             recall_id: `Recall.id`.
             response: The answer given.
+            actions: What was done besides, such as arguments of tools: a memory may show there.
             used: Ids or aliases; an empty list says that none was used.
             question: What was asked; needed only where the recall was made by another process.
             replace: Whether an earlier marking gives way; otherwise it stays and is returned.
@@ -138,12 +140,14 @@ class Memory(Keeping):
             asked = content_words(checked_text(question, "question"))
         if response is not None:
             checked_text(response, "response")
+        checked_text(actions, "actions")
         receipt = self._receipt(recall)
         shown = self._shown_hits(receipt)
         echo = response is not None and echoed(shown, response, asked or ())
         if receipt.usage is not None and not replace:
             return _usage_receipt(recall, receipt.usage, echo)
-        usage = detected(shown, used=used, response=response, question=asked)
+        shows = response if response is None else f"{response}\n{actions}"
+        usage = detected(shown, used=used, response=shows, question=asked)
 
         def decide(writer: Writer) -> Sequence[Event]:
             return self._receipt_in(writer, recall).marked(usage.used, usage.method)

@@ -33,6 +33,7 @@ UsageReceipt
 approximate_tokens
 fenced
 fitting
+neutralised
 open_memory
 """
 HEAVY = [
