@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import Field, PrivateAttr
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import CallbackManagerForLLMRun
 
 Reply = str | AIMessage | Exception | Callable[[Sequence[BaseMessage]], str | AIMessage]
 
@@ -75,7 +78,7 @@ class ScriptedModel(BaseChatModel):
                 tool_call_chunks=[
                     {
                         "name": call["name"],
-                        "args": __import__("json").dumps(call["args"]),
+                        "args": json.dumps(call["args"]),
                         "id": call["id"],
                         "index": index,
                     }

@@ -148,15 +148,16 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Judge the run if this was its outermost step."""
-        if outputs is None or (isinstance(outputs, Mapping) and "__interrupt__" in outputs):
-            self._runs.neutral(str(run_id))  # a stream nobody read on, or a pause
-        self._end(run_id, outputs=outputs)
+        # A stream nobody read on, or a pause.
+        stopped = outputs is None or (isinstance(outputs, Mapping) and "__interrupt__" in outputs)
+        self._end(run_id, outputs=outputs, stopped=stopped)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Judge the run if this was its outermost step; pauses and cancellations say nothing."""
         if _is_a(error, "GraphInterrupt"):
             self._runs.neutral(str(run_id))
-        self._end(run_id, error=error)
+        stopped = isinstance(error, STOPPED) or _is_a(error, "GraphBubbleUp")
+        self._end(run_id, error=error, stopped=stopped)
 
     # Inside
 
@@ -169,9 +170,13 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
             self._runs.recalled(str(run_id), found)
 
     def _end(
-        self, run_id: UUID, *, outputs: Any = None, error: BaseException | None = None
+        self,
+        run_id: UUID,
+        *,
+        outputs: Any = None,
+        error: BaseException | None = None,
+        stopped: bool,
     ) -> None:
-        stopped = isinstance(error, STOPPED) or _is_a(error, "GraphBubbleUp")
         run = self._runs.end(
             str(run_id), outputs=outputs, text=text_of(outputs), error=error, stopped=stopped
         )
