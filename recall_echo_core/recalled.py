@@ -19,6 +19,7 @@ from recall_echo_core.render import (
 )
 from recall_echo_core.texts import Kind
 from recall_echo_core.usage import UsageMethod
+from recall_echo_core.words import shortened
 
 __all__ = ["Hit", "Recall", "UsageReceipt"]
 
@@ -36,6 +37,7 @@ class Hit(msgspec.Struct, frozen=True):
         confidence: Effective confidence of a relation, or of the path to a reached entity.
         path: How an entity was reached through the graph, if it was not found by its own text.
         item: The entity, relation or episode itself.
+        room: Most characters of its line, if there was no room for all of it.
     """
 
     kind: Kind
@@ -47,6 +49,7 @@ class Hit(msgspec.Struct, frozen=True):
     confidence: float | None
     path: Path | None
     item: Entity | Relation | Episode
+    room: int | None = None
 
     @property
     def quoted(self) -> str:
@@ -61,7 +64,8 @@ class Hit(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """Mark, text and note on one line, as they stand in a prompt."""
-        return line(self.alias, self.item, confidence=self.confidence, via=self._via)
+        whole = line(self.alias, self.item, confidence=self.confidence, via=self._via)
+        return whole if self.room is None else shortened(whole, self.room)
 
     @property
     def _via(self) -> tuple[Relation, ...]:
@@ -108,8 +112,13 @@ class Recall(msgspec.Struct, frozen=True):
     def within(
         self, max_tokens: int, *, count_tokens: CountTokens = approximate_tokens
     ) -> tuple[Hit, ...]:
-        """Return the hits that `as_text` shows under the same limit."""
-        return self.hits[: len(fitting([hit.line for hit in self.hits], max_tokens, count_tokens))]
+        """Return the hits that `as_text` shows under the same limit, as it shows them."""
+        whole = [hit.line for hit in self.hits]
+        lines = fitting(whole, max_tokens, count_tokens)
+        return tuple(
+            hit if shown == full else msgspec.structs.replace(hit, room=len(shown))
+            for hit, shown, full in zip(self.hits, lines, whole, strict=False)
+        )
 
 
 class UsageReceipt(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from recall_echo_core.arguments import checked_count
 from recall_echo_core.model import Entity, Episode, Relation
 from recall_echo_core.words import shortened
 
@@ -39,7 +40,7 @@ BYTES_PER_TOKEN: Final = 3
 SHORTEST: Final = 40  # characters of a line that still say something
 
 _FENCE: Final = re.compile(r"[<‹〈⟨]\s*[/⁄∕]?\s*memory")  # noqa: RUF001 the look-alikes are the point
-_MARK: Final = re.compile(r"\[\s*m\s*\d+[^\[\]]*\]")
+_MARK: Final = re.compile(r"[\[【]\s*m\s*\d+[^\[\]【】]*[\]】]")
 _BREAK: Final = re.compile(r"[\s\x00-\x1f\x7f\u0085\u2028\u2029]+")
 _UNSEEN: Final = ("Cf", "Mn")  # categories of signs that take no room, such as a soft hyphen
 
@@ -103,12 +104,16 @@ def fitting(lines: Sequence[str], most: int, count: CountTokens = approximate_to
 
     Args:
         lines: The most important first.
-        most: Tokens, the fence's included; raising it keeps more lines.
+        most: Tokens, the fence's included, at least 1; raising it keeps more lines.
         count: How many tokens a text has.
+
+    Raises:
+        ValueError: `most` is no whole number of at least 1.
     """
+    checked_count(most, "max_tokens")
     kept: list[str] = []
     for one in lines:
-        if count(fenced([*kept, one])) > most:
+        if not count(fenced([*kept, one])) <= most:
             break
         kept.append(one)
     if kept or not lines:

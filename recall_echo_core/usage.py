@@ -110,13 +110,22 @@ def _named(shown: Sequence[Shown], used: Iterable[str]) -> tuple[bytes, ...]:
 
 
 def _cited(shown: Sequence[Shown], response: str) -> tuple[bytes, ...]:
+    """Return what an answer cites; a mark that a memory itself holds is a quotation, not a mark.
+
+    Memories are shown with round brackets in place of square ones, so those are never quoted.
+    """
+    quoted = {_numbers(mark) for hit in shown for mark in _CITATION.findall(hit.text)}
     numbers = {
-        int(number)
-        for group in _CITATION.findall(response)
-        for number in re.findall(r"\d+", group)
-        if len(number) < 10
+        number
+        for mark in _CITATION.finditer(response)
+        if mark[0].startswith("[") or _numbers(mark[1]) not in quoted
+        for number in _numbers(mark[1])
     }
     return tuple(hit.id for hit in shown if int(hit.alias[1:]) in numbers)
+
+
+def _numbers(mark: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", mark) if len(number) < 10)
 
 
 def _overlapping(
