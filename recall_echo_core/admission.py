@@ -6,11 +6,13 @@ has to have said it in this turn; or an episode that was recalled says it, which
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from recall_echo_core.model import Entity, Statement
+from recall_echo_core.names import normalised
+from recall_echo_core.times import to_datetime
 from recall_echo_core.words import mentions
 
 if TYPE_CHECKING:
@@ -18,31 +20,46 @@ if TYPE_CHECKING:
 
     from recall_echo_core.usage import Shown
 
-__all__ = ["grounded"]
+__all__ = ["MODEL_ROLES", "Source", "grounded"]
+
+# Roles under which hosts keep what a model said. Adding one keeps more echoes out; a role that
+# people speak under must not be here, or what they said earlier is no ground any more.
+MODEL_ROLES: Final = frozenset({"agent", "ai", "assistant", "bot", "chatbot", "model"})
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A recalled episode as a ground for evidence: who said it, and when."""
+
+    id: bytes
+    role: str
+    time: int
 
 
 def grounded(
-    said: Statement, heard: str, recalled: Sequence[Shown], episodes: Sequence[Shown]
+    said: Statement, heard: str, recalled: Sequence[Shown], episodes: Sequence[Source]
 ) -> Statement | None:
     """Return a statement as it may be recorded; `None` if it only repeats what was recalled.
 
     A contradiction repeats nothing. Of a supporting one its object decides: whether the turn, a
-    recalled episode or another recalled memory names it.
+    recalled episode or another recalled memory names it. An episode gives evidence of its own
+    time; one that the model itself spoke gives none.
 
     Args:
         said: What the model states.
         heard: What others said in this turn: the user, tools.
         recalled: What was recalled in this turn.
-        episodes: Those of them that are episodes.
+        episodes: Which of them are episodes.
     """
     if not said.supports:
         return said
     names = [said.object.name if isinstance(said.object, Entity) else said.object]
     if mentions(heard, names):
         return said
+    naming = {hit.id for hit in recalled if mentions(hit.text, names)}
     for episode in episodes:
-        if mentions(episode.text, names):
-            return msgspec.structs.replace(said, episode_id=episode.id.hex(), statement_id=None)
-    if any(mentions(hit.text, names) for hit in recalled):
-        return None
-    return said
+        if episode.id in naming and normalised(episode.role) not in MODEL_ROLES:
+            at = to_datetime(episode.time) if said.observed_at is None else said.observed_at
+            return msgspec.structs.replace(
+                said, observed_at=at, episode_id=episode.id.hex(), statement_id=None
+            )
+    return None if naming else said

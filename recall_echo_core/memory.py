@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
+from uuid import UUID
 
 import msgspec
 
-from recall_echo_core.admission import grounded
-from recall_echo_core.arguments import checked_count, checked_name, checked_text, id_of
+from recall_echo_core.admission import Source, grounded
+from recall_echo_core.arguments import checked_count, checked_name, id_of
 from recall_echo_core.errors import StoreClosed, UnknownRecall
 from recall_echo_core.events import Event, RecallLinked, RecallServed, UsageMarked
 from recall_echo_core.keeping import Keeping
@@ -128,29 +129,31 @@ class Memory(Keeping):
             actions: What was done besides, such as arguments of tools: a memory may show there.
             used: Ids or aliases; an empty list says that none was used.
             question: What was asked; needed only where the recall was made by another process.
-            replace: Whether an earlier marking gives way; otherwise it stays and is returned.
+            replace: Whether an earlier marking gives way; otherwise what is known stays, also
+                that nothing was marked before feedback, and is returned.
 
         Raises:
             UnknownRecall: no such receipt, or it has expired.
-            NotAllowed: feedback has been given.
+            NotAllowed: feedback has been given, and `replace` is true.
         """
         recall = self._recall_id(recall_id)
         asked = self._room.receipts.question(recall)
         if question is not None:
-            asked = content_words(checked_text(question, "question"))
-        if response is not None:
-            checked_text(response, "response")
-        checked_text(actions, "actions")
-        receipt = self._receipt(recall)
-        shown = self._shown_hits(receipt)
-        echo = response is not None and echoed(shown, response, asked or ())
-        if receipt.usage is not None and not replace:
-            return _usage_receipt(recall, receipt.usage, echo)
-        shows = response if response is None else f"{response}\n{actions}"
-        usage = detected(shown, used=used, response=shows, question=asked)
+            asked = content_words(_heard(question, "question"))
+        answer = "" if response is None else _heard(response, "response")
+        done = _heard(actions, "actions")
+        shown = self._shown_hits(self._receipt(recall))
+        echo = response is not None and echoed(shown, answer, asked or ())
+        shows = None if response is None else f"{answer}\n{done}"
+        usage: Usage | UsageMarked = detected(shown, used=used, response=shows, question=asked)
 
         def decide(writer: Writer) -> Sequence[Event]:
-            return self._receipt_in(writer, recall).marked(usage.used, usage.method)
+            nonlocal usage
+            receipt = self._receipt_in(writer, recall)
+            if not replace and (receipt.usage is not None or receipt.verdicts):
+                usage = receipt.usage or Usage((), "unknown")
+                return []
+            return receipt.marked(usage.used, usage.method)
 
         self._append(decide)
         return _usage_receipt(recall, usage, echo)
@@ -192,11 +195,11 @@ class Memory(Keeping):
         reward = _reward_of_score(score)
         self._engine.save_receipts(self._room)
         namespace = self._room.namespace
-        recalls = [
-            (event.id if isinstance(event, RecallServed) else event.recall).hex()
+        recalls = {
+            (event.id if isinstance(event, RecallServed) else event.recall).hex(): None
             for stored in namespace.log.read(namespace.key, run=run)
             if isinstance(event := stored.event, (RecallServed, RecallLinked))
-        ]
+        }  # in their order, each once: an import may bring the same link again
         taken = 0
         for recall_id in recalls:
             with suppress(UnknownRecall):
@@ -237,7 +240,8 @@ class Memory(Keeping):
         """Record what a model gathered from a turn, unless it only repeats what was recalled.
 
         A statement whose object nobody but the memory named in this turn is no evidence. If an
-        episode that was recalled names it, that episode is what says so, and counts once.
+        episode that was recalled names it, and not the model spoke it, that episode is what says
+        so: then, and once.
 
         Args:
             statement: What the model states; give it the turn's `episode_id` or a `statement_id`,
@@ -248,15 +252,18 @@ class Memory(Keeping):
         Returns:
             The relation as it is believed now; `None` if nothing was recorded.
         """
-        checked_text(heard, "heard")
+        self._check_episodes([self._telling().evidence(statement)])
+        _heard(heard, "heard")
+        if isinstance(recalls, str):
+            raise TypeError(f"recalls must be a list of ids; write recalls=[{recalls!r:.60}]")
         shown: list[Shown] = []
-        episodes: set[bytes] = set()
         for recall_id in recalls:
             with suppress(UnknownRecall):
-                receipt = self._receipt(self._recall_id(recall_id))
-                shown += self._shown_hits(receipt)
-                episodes |= {item for item, kind, _ in receipt.served.hits if kind == "episode"}
-        admitted = grounded(statement, heard, shown, [hit for hit in shown if hit.id in episodes])
+                shown += self._shown_hits(self._receipt(self._recall_id(recall_id)))
+        with self._reading() as graph:
+            marks = [(hit.id, graph.episodes.get(hit.id)) for hit in shown]
+        episodes = [Source(id, mark.role, mark.time) for id, mark in marks if mark is not None]
+        admitted = grounded(statement, heard, shown, episodes)
         return None if admitted is None else self._state(admitted)
 
     # Other moments, other namespaces, the end
@@ -317,8 +324,10 @@ class Memory(Keeping):
             raise ValueError("this recall has no receipt, since record_access=False leaves none")
         return id_of(recall_id, "recall_id")
 
-    def _run(self, run_id: str) -> bytes:
+    def _run(self, run_id: object) -> bytes:
         self._check_open()
+        if isinstance(run_id, bool) or not isinstance(run_id, (str, int, UUID)):
+            raise TypeError(f"run_id must be text, a number or a UUID, not {run_id!r:.60}")
         return identity(self._room.namespace.key.salt, "run", checked_name(str(run_id), "run_id"))
 
     def _receipt(self, recall: bytes) -> Receipt:
@@ -343,6 +352,13 @@ class Memory(Keeping):
 def _usage_receipt(recall: bytes, usage: Usage | UsageMarked, echo: bool) -> UsageReceipt:
     used = tuple(item.hex() for item in usage.used)
     return UsageReceipt(recall.hex(), used, cast("UsageMethod", usage.method), echo)
+
+
+def _heard(text: object, what: str) -> str:
+    """Return text that is read and never stored, so that any length and any sign will do."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be text, not {type(text).__name__} ({text!r:.60})")
+    return text
 
 
 def _reward_of_score(score: object) -> float:
