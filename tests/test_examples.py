@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+MODEL_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")  # with one of them, a real model answers
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # Runs at the start of every Python process that has this folder on its path: whoever tries to
@@ -36,7 +37,7 @@ def run(tmp_path: Path, example: str, *arguments: str) -> str:
     home.mkdir()
     (site / "sitecustomize.py").write_text(SITE)
     environment = {
-        **os.environ,
+        **{key: value for key, value in os.environ.items() if key not in MODEL_KEYS},
         "PYTHONPATH": os.pathsep.join([str(site), str(EXAMPLES.parent)]),
         "PYTHONWARNINGS": "error",
         "HOME": str(home),
@@ -112,3 +113,19 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     """A wrong path is an error of one line, not a trace."""
     with pytest.raises(AssertionError, match="is not there; see benchmarks/README"):
         run(tmp_path, "conversation.py", "nowhere.jsonl.gz")
+
+
+@pytest.mark.slow
+def test_the_langchain_agent_tells_its_story(tmp_path: Path) -> None:
+    """Three conversations: told, used and rated, contradicted and explained."""
+    printed = run(tmp_path, "langchain_agent.py")
+
+    for line in (
+        r"friday  Ada: Where do I live\?\n +agent: You live in Paris",
+        r"Ada lives in Paris: 90% sure, utility 0\.55",
+        r"Ada lives in Paris: 82% sure, utility 0\.55",
+        r"Ada lives in Oslo: 90% sure, utility 0\.50",
+        r"opposes +Beta\(9, 2\) = 81\.8%",
+        r"another user's memory holds: \[\]",
+    ):
+        assert re.search(line, printed), printed
