@@ -12,10 +12,10 @@ py = "$$(cd "$(VENV)" && pwd)/bin/python"
 pip = $(py) -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-oldest adapters-test check bench clean
 
 help: ## show this list
-	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.stamp-runtime ## run examples/quickstart.py in a fresh folder, .recall-echo-demo
 	@rm -rf .recall-echo-demo && mkdir .recall-echo-demo
@@ -24,12 +24,19 @@ demo: $(VENV)/.stamp-runtime ## run examples/quickstart.py in a fresh folder, .r
 test: $(VENV)/.stamp-dev ## run every test with coverage: code, docstrings, docs and examples
 	@$(py) -m pytest --cov --numprocesses=auto --dist=loadfile $(ARGS)
 
+test-oldest: ## run the adapters' tests with the oldest frameworks they support, in $(VENV)-oldest
+	@$(MAKE) --no-print-directory VENV="$(VENV)-oldest" CONSTRAINTS=tests/oldest.txt adapters-test
+
+adapters-test: $(VENV)/.stamp-dev
+	@$(py) -m pytest --numprocesses=auto --dist=loadfile recall_echo_adapters tests/test_adapters_*.py \
+		tests/test_langchain_*.py tests/test_llama_index_*.py $(ARGS)
+
 check: $(VENV)/.stamp-dev ## check format, lint and types
 	@$(py) -m ruff format --check .
 	@$(py) -m ruff check .
 	@$(py) -m mypy
 
-bench: $(VENV)/.stamp-runtime ## run every benchmark; the numbers are printed, nothing is judged
+bench: $(VENV)/.stamp-dev ## run every benchmark; the numbers are printed, nothing is judged
 	@if test -f benchmarks/__main__.py; then exec $(py) -m benchmarks $(ARGS); fi; \
 	for script in benchmarks/[!_]*.py; do \
 		test -f "$$script" || { echo "benchmarks/ holds no script yet"; exit 1; }; \
@@ -37,7 +44,7 @@ bench: $(VENV)/.stamp-runtime ## run every benchmark; the numbers are printed, n
 	done
 
 clean: ## remove what these targets made, the environment included if it is .venv
-	rm -rf .venv .recall-echo-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-oldest .recall-echo-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -60,5 +67,5 @@ $(VENV)/.stamp-runtime: pyproject.toml | $(VENV)/.stamp-venv
 
 $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 	@echo "installing recall-echo-adapters and its development tools into $(VENV) ..."
-	@$(pip) install --quiet --editable '.[all]' --group dev
+	@$(pip) install --quiet --editable '.[all]' --group dev $(addprefix --constraint ,$(CONSTRAINTS))
 	@touch "$(VENV)/.stamp-runtime" "$@"
