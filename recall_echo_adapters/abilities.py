@@ -6,6 +6,7 @@ a receipt for the program. Both frameworks make tools of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -19,6 +20,8 @@ __all__ = ["ABILITIES", "Ability", "AbilityName", "Call", "Receipt"]
 
 AbilityName: TypeAlias = Literal["remember", "contradict", "recall", "explain", "forget"]
 Receipt: TypeAlias = dict[str, Any]
+
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,8 @@ def _told(
 ) -> Relation | None:
     """Record a fact with the turn that says it, so that doing it twice counts once."""
     episodes = record_said(call.memory, call.said, call.session_id, call.save)
-    message = next((said["id"] for said in reversed(call.said) if said.get("id")), None)
+    ids = [said["id"] for said in call.said if said.get("id") is not None]
+    message = f"{call.session_id or ''} {ids[-1]}" if ids else None  # unique in its session
     statement = Statement(
         subject=fact.subject,
         type=relation_type(fact.relation),
@@ -134,7 +138,7 @@ def _told(
         supports=supports,
         context="explicit" if said_by_user else "inferred",
         source="user" if said_by_user else "agent",
-        valid_from=since,
+        valid_from=(since or "").strip() or None,  # models leave it out by an empty text
         episode_id=episodes[-1] if episodes else None,
         statement_id=None if episodes else message,
     )
@@ -174,17 +178,20 @@ def _forget(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
     receipt = {"namespace": call.memory.name, "status": erased.status, "events": erased.events}
     if not erased.events:
         return f"Nothing was known about {which.subject}.", receipt
-    gone = f"{erased.evidence} pieces of evidence and {erased.episodes} messages are gone"
-    return f"Forgotten: {gone}.", receipt
+    gone = f"Forgotten (pieces of evidence: {erased.evidence}, messages: {erased.episodes})."
+    if erased.status == "incomplete":
+        gone += " Traces of it stay in files until nobody else has the memory open."
+    return gone, receipt
 
 
 def relation_type(said: str) -> str:
     """Return a relation type as it is usually written, however a model spelt it.
 
-    >>> relation_type("works at"), relation_type("lives-in"), relation_type("WORKS_AT")
+    >>> relation_type("works at"), relation_type("lives-in"), relation_type("worksAt")
     ('WORKS_AT', 'LIVES_IN', 'WORKS_AT')
     """
-    return "_".join(said.replace("-", " ").replace("_", " ").split()).upper()
+    apart = _CAMEL.sub(" ", said).replace("-", " ").replace("_", " ")
+    return "_".join(apart.split()).upper()
 
 
 def _standing(relation: Relation) -> str:

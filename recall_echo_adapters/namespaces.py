@@ -44,7 +44,7 @@ def memory_of(memory: Memory, key: str, *places: object, required: bool = False)
 def _namespace(memory: Memory, key: str, named: object) -> Memory:
     if isinstance(named, bool) or not isinstance(named, str | int | UUID):
         raise TypeError(f"{key} must be text or a number, not {named!r:.60}")
-    name = str(named)
+    name = str.__str__(named) if isinstance(named, str) else str(named)  # also of an enum
     if not name.strip():
         raise ValueError(f"{key} is empty; leave it out, or say who it is")
     return memory if name == memory.name else memory.namespace(name)

@@ -7,8 +7,10 @@ that a question never recalls itself.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
 
 from recall_echo_core import Memory, NotAllowed, UnknownRecall
 
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 
 Save: TypeAlias = Literal["both", "user", "none"]
 Message: TypeAlias = Mapping[str, Any]
+
+_PAIRLESS: Final = re.compile("[\ud800-\udfff]")
 
 
 def close_turn(
@@ -50,14 +54,15 @@ def close_turn(
     """
     echo = False
     for recall_id in recalls:
+        told = partial(
+            memory.mark_used, recall_id, response=response, actions=actions, question=question
+        )
         try:
-            receipt = memory.mark_used(
-                recall_id, response=response, actions=actions, question=question
-            )
-        except (UnknownRecall, NotAllowed) as error:
-            log.info("what was used of a recall stays as it is: %s", error)
-        else:
-            echo = echo or receipt.echo
+            echo = told().echo or echo
+        except NotAllowed:  # feedback has been given, so what was used stays as it is
+            echo = told(replace=False).echo or echo
+        except UnknownRecall as error:
+            log.info("what was used of a recall is not kept: %s", error)
     answered = [answer] if answer is not None and save == "both" and not echo else []
     record_said(memory, [*said, *answered], session_id, save)
 
@@ -65,8 +70,16 @@ def close_turn(
 def record_said(
     memory: Memory, said: Sequence[Message], session_id: str | None, save: Save
 ) -> list[str]:
-    """Keep messages as episodes; return their ids. Empty ones are left out."""
-    messages = [message for message in said if message["content"].strip()]
+    """Keep messages as episodes; return their ids. Empty ones are left out.
+
+    Half a surrogate pair, as models that stream emoji leave it, becomes a replacement character:
+    a turn is not lost for it.
+    """
+    messages = [
+        {**message, "content": _PAIRLESS.sub("\ufffd", message["content"])}
+        for message in said
+        if message["content"].strip()
+    ]
     if save == "none" or not messages:
         return []
     return memory.record(messages, session_id=session_id)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from recall_echo_core import Memory, NotAllowed, UnknownRecall
+from recall_echo_core import Memory, UnknownRecall
 
 __all__ = ["Outcome", "Recalled", "Run", "Verdicts", "credit"]
 
@@ -72,13 +73,13 @@ class Verdicts:
         """Return the verdict on a run."""
         if run.neutral:
             return None
+        verdict: float | str | bool | None
         if run.error is not None:
-            return self.on_error
-        verdict = None if self.outcome is None else self.outcome(run)
-        if verdict is None and run.tool_errors:
-            verdict = self.on_tool_error
-        elif verdict is None:
-            verdict = self.on_success
+            verdict = self.on_error
+        else:
+            verdict = None if self.outcome is None else self.outcome(run)
+            if verdict is None:
+                verdict = self.on_tool_error if run.tool_errors else self.on_success
         return float(verdict) if isinstance(verdict, bool) else verdict
 
 
@@ -91,12 +92,16 @@ def credit(memory: Memory, run: Run, verdicts: Verdicts) -> None:
         verdicts: How it is judged.
     """
     known: list[tuple[Memory, str]] = []
+    held = set(memory.namespaces()) if run.recalls else set()
     for recalled in run.recalls:
+        if recalled.namespace not in held:  # forgotten whole: asking for it would make it anew
+            continue
         own = memory if recalled.namespace == memory.name else memory.namespace(recalled.namespace)
         try:
             own.link(recalled.recall_id, run.id)
             if run.text and run.error is None and not run.neutral:
-                _mark(own, recalled.recall_id, run.text)
+                # What was used is told from the answer where nobody has told it better.
+                own.mark_used(recalled.recall_id, response=run.text, replace=False)
         except UnknownRecall as error:  # forgotten or expired meanwhile: nothing is left to credit
             log.info("no verdict on a recall: %s", error)
         else:
@@ -104,12 +109,5 @@ def credit(memory: Memory, run: Run, verdicts: Verdicts) -> None:
     verdict = verdicts.of(run) if known else None
     if verdict is not None:
         for own, recall_id in known:
-            own.feedback(recall_id, verdict, source=SOURCE)
-
-
-def _mark(memory: Memory, recall_id: str, text: str) -> None:
-    """Tell what was used from the answer, where nobody has told it better."""
-    try:
-        memory.mark_used(recall_id, response=text, replace=False)
-    except NotAllowed as error:
-        log.info("what was used of a recall stays as it is: %s", error)
+            with suppress(UnknownRecall):  # forgotten since
+                own.feedback(recall_id, verdict, source=SOURCE)
