@@ -11,11 +11,11 @@ from langchain_classic.base_memory import BaseMemory
 from langchain_core.messages import BaseMessage, SystemMessage
 from pydantic import Field
 
+from recall_echo_adapters.langchain.holding import STRICT, HoldsMemory, legible
 from recall_echo_adapters.langchain.recalled_text import RECEIPT, RecalledText, receipt_in
 from recall_echo_adapters.langchain.wording import OUTPUT_KEYS, text_of
 from recall_echo_adapters.turns import Save, close_turn
 from recall_echo_adapters.verdicts import Recalled
-from recall_echo_core import Memory
 
 __all__ = ["RecallEchoMemory", "RecalledText"]
 
@@ -35,7 +35,7 @@ BESIDE: Final = (
 )
 
 
-class RecallEchoMemory(BaseMemory):
+class RecallEchoMemory(HoldsMemory, BaseMemory):
     """The memory of a classic chain: recalls for its prompt, keeps what was said.
 
     New code is better served by `RecallEchoMiddleware`. A memory object belongs to one user: make
@@ -56,7 +56,8 @@ class RecallEchoMemory(BaseMemory):
         session_id: The conversation that is kept.
     """
 
-    memory: Memory = Field(exclude=True, repr=False)
+    model_config = STRICT
+
     memory_key: str = "history"
     input_key: str | None = None
     output_key: str | None = None
@@ -76,7 +77,7 @@ class RecallEchoMemory(BaseMemory):
         question = self._question(inputs) if inputs else ""
         if not question.strip():
             return {self.memory_key: self._shown(RecalledText())}
-        found = self.memory.recall(question, self.k, max_tokens=self.max_tokens)
+        found = self.memory.recall(legible(question), self.k, max_tokens=self.max_tokens)
         receipt = None if found.id is None else Recalled(self.memory.name, found.id)
         return {self.memory_key: self._shown(RecalledText(found.as_text(self.max_tokens), receipt))}
 

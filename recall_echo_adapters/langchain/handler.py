@@ -129,6 +129,8 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
             self._recalled(run_id, output.artifact)
             if output.status == "error":
                 self._runs.tool_failed(str(run_id), str(output.text))
+        for receipt in receipts_in(output):
+            self._runs.recalled(str(run_id), receipt)
         self._runs.end(str(run_id))
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:

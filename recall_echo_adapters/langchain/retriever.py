@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import Field
 
-from recall_echo_adapters.langchain.host import host_run, running, user_memory
+from recall_echo_adapters.langchain.holding import STRICT, ServesUsers, legible
+from recall_echo_adapters.langchain.host import host_run, running
+from recall_echo_adapters.namespaces import memory_of
 from recall_echo_core import Memory, approximate_tokens, fenced, fitting, neutralised
 
 if TYPE_CHECKING:
@@ -21,20 +23,26 @@ if TYPE_CHECKING:
     )
     from langchain_core.callbacks.manager import BaseRunManager
     from langchain_core.retrievers import LangSmithRetrieverParams
+    from langchain_core.runnables import RunnableConfig
 
-    from recall_echo_core import Recall
+    from recall_echo_core import Hit, Recall
 
 __all__ = ["RECEIPT", "RecallEchoRetriever", "as_text"]
 
 RECEIPT: Final = "recall_echo"  # the one key of ours in a document's metadata
+Kind: TypeAlias = Literal["entity", "relation", "episode"]
 
 
-class RecallEchoRetriever(BaseRetriever):
+class RecallEchoRetriever(ServesUsers, BaseRetriever):
     """Retrieves the memories of the user a call is for.
 
-    Each document holds one memory on one line, safe to stand in a prompt. Its `id` is that of the
-    entity, relation or episode; `metadata["recall_echo"]` says in which recall it was found, by
-    which mark it is cited, and how far it is believed. `as_text` makes a prompt's block of them.
+    Each document holds one memory on one line, safe to stand in a prompt, cut if it is long. Its
+    `id` is that of the entity, relation or episode; `metadata["recall_echo"]` says in which recall
+    it was found, by which mark it is cited, and how far it is believed. `as_text` makes a prompt's
+    block of them.
+
+    A retriever around this one may hand on no config, only callbacks, as `MultiQueryRetriever` and
+    `ContextualCompressionRetriever` do: then name the user in the config's `metadata`.
 
     >>> import tempfile
     >>> from recall_echo_core import open_memory
@@ -54,12 +62,11 @@ class RecallEchoRetriever(BaseRetriever):
         require_namespace: Whether a call that names no user is an error.
     """
 
-    memory: Memory = Field(exclude=True, repr=False)
+    model_config = STRICT
+
     k: int = Field(default=5, ge=1)
-    kinds: Collection[Literal["entity", "relation", "episode"]] | None = None
+    kinds: Sequence[Kind] | AbstractSet[Kind] | None = None
     max_tokens: int | None = Field(default=None, ge=1)
-    namespace_key: str = "user_id"
-    require_namespace: bool = False
 
     def invoke(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
@@ -84,20 +91,16 @@ class RecallEchoRetriever(BaseRetriever):
         return await super().ainvoke(input, config, **placed)
 
     def _placed(self, config: RunnableConfig | None, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call with the namespace, which the base class keeps back."""
+        """Return the arguments of a call with what the base class keeps back: user and run id."""
         named = given.get("namespace")
-        if isinstance(named, str):
-            return {**given, "namespace": self.memory.namespace(named)}
-        if named is not None:  # by the middleware, which knows it already
-            return given
-        place = user_memory(
-            self.memory,
-            self.namespace_key,
-            running(),
-            ensure_config(config),
-            required=self.require_namespace,
-        )
-        return {**given, "namespace": place}
+        if named is None:
+            place = self.memory_for(config)
+        elif isinstance(named, Memory):  # by the middleware, which knows it already
+            place = named
+        else:
+            place = memory_of(self.memory, "namespace", {"namespace": named})
+        run = {"run_id": config["run_id"]} if config and config.get("run_id") else {}
+        return {**run, **given, "namespace": place}
 
     def _get_relevant_documents(
         self,
@@ -124,9 +127,10 @@ class RecallEchoRetriever(BaseRetriever):
     ) -> list[Document]:
         if not query.strip():
             return []
-        memory = self.memory if namespace is None else namespace
+        # Who calls this directly, past `invoke`, has not said which user it is for.
+        memory = self.memory_for({"metadata": run.metadata}) if namespace is None else namespace
         found = memory.recall(
-            query,
+            legible(query),
             self.k if k is None else k,
             self.kinds,
             run_id=host_run(running()) or str(run.parent_run_id or run.run_id),
@@ -144,7 +148,7 @@ def documents_of(found: Recall, namespace: str) -> list[Document]:
     return [
         Document(
             id=hit.id,
-            page_content=hit.quoted,
+            page_content=_content(hit),
             metadata={
                 RECEIPT: {
                     "recall_id": found.id,
@@ -154,12 +158,23 @@ def documents_of(found: Recall, namespace: str) -> list[Document]:
                     "alias": hit.alias,
                     "score": hit.score,
                     "confidence": hit.confidence,
-                    "note": hit.note,
+                    "note": hit.note if _is_whole(hit) else "",
                 }
             },
         )
         for hit in found
     ]
+
+
+def _content(hit: Hit) -> str:
+    """Return what a hit's line in a prompt says between its mark and its note."""
+    said = hit.line.removeprefix(f"[{hit.alias}] ")
+    return said.removesuffix(f" ({hit.note})") if hit.note and _is_whole(hit) else said
+
+
+def _is_whole(hit: Hit) -> bool:
+    """Whether there was room for all of a hit's line, its note at the end included."""
+    return hit.room is None
 
 
 def as_text(documents: Sequence[Document], max_tokens: int | None = None) -> str:
@@ -178,8 +193,9 @@ def as_text(documents: Sequence[Document], max_tokens: int | None = None) -> str
 
 
 def _line(document: Document) -> str:
+    said = neutralised(document.page_content)  # compressors put their own words there
     receipt = document.metadata.get(RECEIPT)
     if not receipt:
-        return f"- {neutralised(document.page_content)}"
-    said = f"[{receipt['alias']}] {document.page_content}"
+        return f"- {said}"
+    said = f"[{receipt['alias']}] {said}"
     return f"{said} ({receipt['note']})" if receipt["note"] else said

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from langchain_core.callbacks import (  # noqa: TC002 the base class looks at them
+    AsyncCallbackManagerForToolRun,
+    CallbackManagerForToolRun,
+)
 from langchain_core.runnables import RunnableConfig  # noqa: TC002 the base class looks at it
 from langchain_core.tools import BaseTool, BaseToolkit, ToolException
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from recall_echo_adapters.abilities import ABILITIES, AbilityName, Call
-from recall_echo_adapters.langchain.host import host_run, running, session_of, user_memory
-from recall_echo_core import Memory
+from recall_echo_adapters.langchain.holding import STRICT, ServesUsers
+from recall_echo_adapters.langchain.host import host_run, running, session_of
+from recall_echo_adapters.langchain.recalled_text import RecalledText
+from recall_echo_adapters.verdicts import Recalled
+
+if TYPE_CHECKING:
+    from recall_echo_core import Memory
 
 __all__ = ["RecallEchoTool", "RecallEchoToolkit"]
 
 
-class RecallEchoTool(BaseTool):
+class RecallEchoTool(ServesUsers, BaseTool):
     """One ability of a memory as a tool: remember, contradict, recall, explain or forget.
 
     The message it returns is for the model; its artifact, a dict, says in which namespace, and of
@@ -39,12 +48,11 @@ class RecallEchoTool(BaseTool):
         require_namespace: Whether a call that names no user is an error.
     """
 
-    memory: Memory = Field(exclude=True, repr=False)
+    model_config = STRICT
+
     ability: AbilityName
     k: int = Field(default=5, ge=1)
     max_tokens: int | None = Field(default=2_000, ge=1)
-    namespace_key: str = "user_id"
-    require_namespace: bool = False
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: Any = True
     handle_validation_error: Any = Field(default_factory=lambda: _what_is_wrong)
@@ -75,33 +83,54 @@ class RecallEchoTool(BaseTool):
         copy._turn = turn
         return copy
 
-    def _run(self, config: RunnableConfig, **given: Any) -> tuple[str, dict[str, Any]]:
+    def _run(
+        self,
+        *text: str,
+        config: RunnableConfig,
+        run_manager: CallbackManagerForToolRun | None = None,
+        **given: Any,
+    ) -> Any:
+        """Do what the ability does; agents that know tools of one argument give it as a text."""
+        call = self._call(config, run_manager)  # what is wrong here, the model cannot put right
+        given = {**dict(zip(self.args, text, strict=False)), **given}
         try:
-            return ABILITIES[self.ability].run(self._call(config), given)
-        except (ValueError, TypeError) as error:  # what the model can put right
+            said, receipt = ABILITIES[self.ability].run(call, given)
+        except (ValueError, TypeError) as error:
             raise ToolException(f"{self.name} failed: {error}") from error
+        if receipt.get("recall_id"):  # where there is no message, nothing else carries it
+            said = RecalledText(said, Recalled(receipt["namespace"], receipt["recall_id"]))
+        return (said, receipt) if self.response_format == "content_and_artifact" else said
 
-    async def _arun(self, config: RunnableConfig, **given: Any) -> tuple[str, dict[str, Any]]:
-        return await asyncio.to_thread(self._run, config, **given)
+    async def _arun(
+        self,
+        *text: str,
+        config: RunnableConfig,
+        run_manager: AsyncCallbackManagerForToolRun | None = None,
+        **given: Any,
+    ) -> Any:
+        run = None if run_manager is None else run_manager.get_sync()
+        return await asyncio.to_thread(self._run, *text, config=config, run_manager=run, **given)
 
-    def _call(self, config: RunnableConfig) -> Call:
+    def _call(self, config: RunnableConfig, run: CallbackManagerForToolRun | None) -> Call:
         if self._turn is not None:
             return self._turn
-        runtime = running()
-        memory = user_memory(
-            self.memory, self.namespace_key, runtime, config, required=self.require_namespace
-        )
+        chosen = host_run(running())
+        if chosen is None and run is not None:
+            chosen = str(run.parent_run_id or run.run_id)
         return Call(
-            memory,
+            self.memory_for(config),
             session_id=session_of(config),
-            run_id=host_run(runtime),
+            run_id=chosen,
             k=self.k,
             max_tokens=self.max_tokens,
         )
 
 
-class RecallEchoToolkit(BaseToolkit):
+class RecallEchoToolkit(ServesUsers, BaseToolkit):
     """The tools of one memory, for an agent without the middleware.
+
+    The classic `AgentExecutor` hands its tools the config's `metadata` and not its `configurable`:
+    name the user there, and set `require_namespace`.
 
     Attributes:
         memory: Any namespace of the store; the one of calls that name no user.
@@ -112,14 +141,11 @@ class RecallEchoToolkit(BaseToolkit):
         require_namespace: Whether a call that names no user is an error.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = STRICT
 
-    memory: Memory = Field(exclude=True, repr=False)
     abilities: Sequence[AbilityName] = ("remember", "contradict", "recall", "explain")
     k: int = Field(default=5, ge=1)
     max_tokens: int | None = Field(default=2_000, ge=1)
-    namespace_key: str = "user_id"
-    require_namespace: bool = False
 
     def get_tools(self) -> list[BaseTool]:
         """Return the tools."""
