@@ -216,6 +216,17 @@ class TestOpenRuns:
         with pytest.raises(ValueError, match="at least one open run"):
             OpenRuns(most=0)
 
+    def test_steps_that_ended_are_dropped_while_the_run_goes_on(self) -> None:
+        """A run of a month has as many entries as it has open steps."""
+        runs = OpenRuns()
+        runs.start("a", None)
+        for number in range(1_000):
+            runs.start(f"{number}", "a")
+            runs.end(f"{number}")
+
+        assert runs._roots == {"a": "a"}
+        assert runs._open["a"].steps == {"a"}
+
     def test_thousands_of_runs_in_threads_end_empty(self) -> None:
         """Each gets its own recalls and nobody else's, and nothing is left of it."""
         runs = OpenRuns()

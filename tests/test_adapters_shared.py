@@ -194,6 +194,16 @@ class TestClosingATurn:
 
         assert kept(memory) == [QUESTION["content"], ECHO["content"]]
 
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_repeating_the_hits_of_one_recall_is_enough(
+        self, memory: Memory, found: Recall, order: int
+    ) -> None:
+        """Of several recalls any may make the answer an echo, whichever came first."""
+        other = memory.recall("Bob", max_tokens=1)
+        self.close(memory, found, ECHO, recalls=[found.id, other.id][::order])
+
+        assert kept(memory) == [QUESTION["content"]]
+
     def test_an_expired_receipt_among_others_is_passed_over(
         self, memory: Memory, found: Recall, clock: MovableClock
     ) -> None:

@@ -124,12 +124,11 @@ class TestLink:
         """`None` is no run called None, so no two turns meet there."""
         memory.flush()
         before = memory.stats().events
-        for call in (
-            lambda: memory.link(found.id, run),
-            lambda: memory.feedback_for_run(run, 1.0),
-        ):
-            with pytest.raises(TypeError, match="run_id must be text, a number or a UUID, not"):
-                call()
+        why = "run_id must be text, a number or a UUID, not"
+        with pytest.raises(TypeError, match=why):
+            memory.link(found.id, run)
+        with pytest.raises(TypeError, match=why):
+            memory.feedback_for_run(run, 1.0)
         with pytest.raises(ValueError, match="run_id is empty"):
             memory.link(found.id, " ")
         assert memory.stats().events == before
@@ -257,6 +256,22 @@ class TestLinksInTheLog:
         assert utilities(memory) == [0.55, 0.55]
         assert memory.verify().ok
 
+    def test_in_a_log_of_another_salt_runs_are_not_known(
+        self, memory: Memory, found: Recall, tmp_path: Path
+    ) -> None:
+        """A run's name is not in the log; the recall keeps its receipt, and can be linked anew."""
+        memory.link(found.id, "second")
+        memory.export(tmp_path / "m.jsonl")
+        other = memory.namespace("other")
+        other.add_entity("Oslo")
+        other.import_(tmp_path / "m.jsonl")
+        with pytest.raises(UnknownRecall):
+            other.feedback_for_run("second", 1.0)
+        other.link(found.id, "second")
+
+        assert other.feedback_for_run("second", 1.0) == 1
+        assert utilities(other) == [0.55, 0.55]
+
     def test_forgetting_keeps_the_link_of_what_is_left(self, memory: Memory, found: Recall) -> None:
         """Of two hits one is forgotten; the run's verdict reaches the other, and only it."""
         memory.link(found.id, "second")
@@ -264,8 +279,7 @@ class TestLinksInTheLog:
 
         assert memory.feedback_for_run("second", 1.0) == 1
         assert utilities(memory) == [0.55]
-        memory.forget(entity="Bob")
-        memory.forget(entity="chess")
+        memory.forget(relation=FACTS[1])
         assert memory.feedback_for_run("second", 0.0) == 1  # of nothing
         assert memory.verify().ok
 
@@ -293,10 +307,9 @@ class TestMarkingWithoutReplacing:
 
     def test_the_first_marking_is_taken(self, memory: Memory, found: Recall) -> None:
         """Without an earlier one there is nothing to spare."""
-        assert memory.mark_used(found.id, response="[M1]", replace=False).method == "citations"
-        assert memory.mark_used(found.id, response="[M2]", replace=False).used == (
-            found.hits[0].id,
-        )
+        for answer in ("[M1]", "[M2]"):
+            kept = memory.mark_used(found.id, response=answer, replace=False)
+            assert (kept.used, kept.method) == ((found.hits[0].id,), "citations")
 
     def test_after_a_verdict_what_is_known_stays(self, memory: Memory, found: Recall) -> None:
         """Also that nothing was marked; whoever wants to replace is told that it is too late."""
