@@ -250,13 +250,13 @@ class TestText:
 class TestCopies:
     def test_a_copy_shares_the_memory(self, memory: Memory, retriever: RecallEchoRetriever) -> None:
         """Deep or not, alone or within a chain; and the original goes on working."""
-        chain = RunnablePassthrough() | retriever
+        chain: Any = RunnablePassthrough() | retriever
         for made in (
             copy.copy(retriever),
             copy.deepcopy(retriever),
             retriever.model_copy(),
             retriever.model_copy(deep=True),
-            copy.deepcopy(chain).last,  # type: ignore[attr-defined]
+            copy.deepcopy(chain).last,
         ):
             assert made == retriever
             assert made.memory is memory

@@ -114,7 +114,7 @@ class TestUsers:
     async def test_a_chain_hands_the_user_on(
         self, retriever: RecallEchoRetriever, run: Way
     ) -> None:
-        chain = RunnablePassthrough() | retriever
+        chain: Any = RunnablePassthrough() | retriever
         assert texts(await run(chain, QUESTION, BOB)) == ["secret is of-bob"]
 
     async def test_the_context_of_a_graph_names_the_user(
@@ -168,7 +168,8 @@ class TestUsers:
     ) -> None:
         """Alone, bound, in a chain, in an ensemble, and when called past `invoke`."""
         strict = RecallEchoRetriever(memory=memory, require_namespace=True)
-        for runnable in (strict, RunnablePassthrough() | strict, strict.with_config(tags=["a"])):
+        chain: Any = RunnablePassthrough() | strict
+        for runnable in (strict, chain, strict.with_config(tags=["a"])):
             with pytest.raises(ValueError, match="no user_id"):
                 await run(runnable, QUESTION, {"configurable": {"thread_id": "1"}})
         assert await run(strict, QUESTION, BOB)
