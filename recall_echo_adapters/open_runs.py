@@ -36,7 +36,7 @@ class OpenRuns:
     def __init__(self, most: int = 4_096) -> None:
         if most < 1:
             raise ValueError(f"at least one open run has to be kept, not {most!r}")
-        self._most = most
+        self.most = most
         self._lock = threading.Lock()
         self._roots: dict[str, str] = {}  # step -> outermost run
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -51,9 +51,14 @@ class OpenRuns:
             root = self._roots.get(parent, step) if parent is not None else step
             self._roots[step] = root
             self._open.setdefault(root, _Open()).steps.add(step)
-            while len(self._open) > self._most:
+            while len(self._open) > self.most:
                 _, lost = self._open.popitem(last=False)
                 self._drop(lost)
+
+    def root_of(self, step: str) -> str | None:
+        """Return the outermost run of a step; `None` if it is not going on."""
+        with self._lock:
+            return self._roots.get(step)
 
     def recalled(self, step: str, receipt: Recalled) -> None:
         """Take note of a recall; each counts once."""
