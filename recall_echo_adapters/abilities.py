@@ -120,7 +120,11 @@ def _remember(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
 def _contradict(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
     fact = ContradictArguments.model_validate(given)
     relation = _told(call, fact, supports=False, said_by_user=fact.said_by_user)
-    assert relation is not None  # a contradiction repeats nothing
+    if relation is None:  # a contradiction repeats nothing, so it is this
+        return (
+            "Not counted: this very statement was taken back.",
+            {"namespace": call.memory.name, "counted": False},
+        )
     return f"Noted as doubted: {_standing(relation)}", _evidence(call, relation)
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from recall_echo_core.admission import Source, grounded
 from recall_echo_core.arguments import checked_count, checked_name, id_of
-from recall_echo_core.errors import StoreClosed, UnknownRecall
+from recall_echo_core.errors import NotAllowed, StoreClosed, UnknownRecall
 from recall_echo_core.events import Event, RecallLinked, RecallServed, UsageMarked
 from recall_echo_core.keeping import Keeping
 from recall_echo_core.names import identity
@@ -250,7 +250,8 @@ class Memory(Keeping):
             recalls: Ids of the recalls of this turn; unknown ones are passed over.
 
         Returns:
-            The relation as it is believed now; `None` if nothing was recorded.
+            The relation as it is believed now; `None` if nothing was recorded, also where this
+            very statement has been taken back.
         """
         self._check_episodes([self._telling().evidence(statement)])
         _heard(heard, "heard")
@@ -264,7 +265,10 @@ class Memory(Keeping):
             marks = [(hit.id, graph.episodes.get(hit.id)) for hit in shown]
         episodes = [Source(id, mark.role, mark.time) for id, mark in marks if mark is not None]
         admitted = grounded(statement, heard, shown, episodes)
-        return None if admitted is None else self._state(admitted)
+        if admitted is not None:
+            with suppress(NotAllowed):  # this very statement was taken back
+                return self._state(admitted)
+        return None
 
     # Other moments, other namespaces, the end
 

@@ -158,6 +158,18 @@ class TestInATurn:
 
         assert posterior(memory) == (9.0, 2.0)
 
+    @pytest.mark.parametrize("ability", ["remember", "contradict"])
+    def test_what_was_taken_back_stays_so(self, memory: Memory, ability: Any) -> None:
+        """A turn that is run again after that tells it in vain, and goes on."""
+        call = Call(memory, heard="At Acme", said=SAID, save="user")
+        _, receipt = use(ability, call, **FACT)
+        memory.retract(receipt["evidence_id"])
+        text, receipt = use(ability, call, **FACT)
+
+        assert text.startswith("Not counted")
+        assert receipt == {"namespace": "default", "counted": False}
+        assert memory.relations() == []
+
     def test_outside_a_turn_what_is_told_is_taken_as_heard(self, memory: Memory) -> None:
         """Nobody knows what was said there, so the tool does as it is told."""
         memory.observe([Statement("Alice", "WORKS_AT", "Acme")])

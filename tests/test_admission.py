@@ -144,6 +144,19 @@ class TestWhatWasRecalled:
 
         assert memory.relations() == []  # so it was that episode
 
+    def test_what_was_taken_back_does_not_return_with_the_episode(self, memory: Memory) -> None:
+        """Recalled and told again it stays taken back; nobody is stopped for telling it."""
+        memory.record([{"content": "Alice is with Acme now"}])
+        found = recalled(memory)
+        relation = memory.admit(SAYS, heard="", recalls=[found.id])
+        assert relation is not None and relation.evidence_id is not None
+        memory.retract(relation.evidence_id)
+        events = memory.stats().events
+
+        assert memory.admit(SAYS, heard="", recalls=[found.id]) is None
+        assert memory.relations() == []
+        assert memory.stats().events == events
+
     def test_the_hits_that_were_not_shown_hide_nothing(self, memory: Memory) -> None:
         """A memory that no budget had room for was not read, so it is not repeated either."""
         memory.remember(*FACT)
