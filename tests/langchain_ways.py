@@ -47,6 +47,5 @@ WAYS = {
     "astream": astream,
 }
 every_way = pytest.mark.parametrize("run", WAYS.values(), ids=WAYS)
-
 once = pytest.mark.parametrize("run", [invoke, ainvoke])
 Way = Callable[..., Awaitable[Any]]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from langchain_classic.base_memory import BaseMemory
-from langchain_core.messages import BaseMessage, SystemMessage
-from pydantic import Field
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from pydantic import Field, PrivateAttr
 
 from recall_echo_adapters.langchain.holding import STRICT, HoldsMemory, legible
 from recall_echo_adapters.langchain.recalled_text import RECEIPT, RecalledText, receipt_in
@@ -33,6 +37,9 @@ BESIDE: Final = (
     "messages",
     "stop",
 )
+# Recalls whose answer is still awaited. Raising it matters only to callers that pass the memories
+# on themselves, leave them out of `save_context`, and have more questions open than this.
+MOST_OPEN: Final = 256
 
 
 class RecallEchoMemory(HoldsMemory, BaseMemory):
@@ -66,6 +73,9 @@ class RecallEchoMemory(HoldsMemory, BaseMemory):
     max_tokens: int | None = Field(default=2_000, ge=1)
     save: Save = "both"
     session_id: str | None = None
+    _open: deque[tuple[str, Recalled]] = PrivateAttr(
+        default_factory=partial(deque, maxlen=MOST_OPEN)
+    )
 
     @property
     def memory_variables(self) -> list[str]:
@@ -78,13 +88,16 @@ class RecallEchoMemory(HoldsMemory, BaseMemory):
         if not question.strip():
             return {self.memory_key: self._shown(RecalledText())}
         found = self.memory.recall(legible(question), self.k, max_tokens=self.max_tokens)
-        receipt = None if found.id is None else Recalled(self.memory.name, found.id)
+        if found.id is None:  # nothing was found
+            return {self.memory_key: self._shown(RecalledText())}
+        receipt = Recalled(self.memory.name, found.id)
+        self._open.append((question, receipt))
         return {self.memory_key: self._shown(RecalledText(found.as_text(self.max_tokens), receipt))}
 
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """Mark which memories the answer used, and keep question and answer."""
         question, answer = self._question(inputs), self._answer(outputs)
-        receipt = receipt_in(inputs.get(self.memory_key))
+        receipt = self._awaited(question, receipt_in(inputs.get(self.memory_key)))
         close_turn(
             self.memory,
             [] if receipt is None else [receipt.recall_id],
@@ -123,6 +136,18 @@ class RecallEchoMemory(HoldsMemory, BaseMemory):
         carried = {} if text.receipt is None else {RECEIPT: text.receipt._asdict()}
         return [SystemMessage(str(text), additional_kwargs=carried)]
 
+    def _awaited(self, question: str, carried: Recalled | None) -> Recalled | None:
+        """Return the recall that a question was answered with, and await its answer no more.
+
+        The inputs carry it. Who hands on less than a chain does means the last with this question.
+        """
+        for entry in reversed(tuple(self._open)):
+            if carried == entry[1] or (carried is None and question == entry[0]):
+                with suppress(ValueError):  # another thread has it
+                    self._open.remove(entry)
+                return entry[1]
+        return carried
+
     def _question(self, inputs: Mapping[str, Any]) -> str:
         return _text("input", self.input_key, inputs, INPUT_KEYS, (*BESIDE, self.memory_key))
 
@@ -144,15 +169,52 @@ def _text(
     """
     if key is not None and key not in values:
         raise ValueError(f"{what}_key={key!r} is not among {sorted(values)}")
-    if key is None:
-        key = next((name for name in known if name in values), None)
-    if key is None:
-        left = [name for name in values if name not in beside]
-        if len(left) != 1:
-            raise ValueError(
-                f"cannot tell which of {sorted(values)} is the {what}:"
-                f" say RecallEchoMemory({what}_key=...)"
-            )
-        key = left[0]
-    value = values[key]
-    return value if isinstance(value, str) else text_of(value)
+    return _plain(values[key if key is not None else _picked(what, values, known, beside)])
+
+
+def _picked(
+    what: str, values: Mapping[str, Any], known: tuple[str, ...], beside: tuple[str, ...]
+) -> str:
+    """Return which input or output is meant: one of a well-known name, or the only one."""
+    left = [name for name in values if name not in beside]
+    left = left or [name for name in values if name == "messages"]
+    meant = next((name for name in known if name in left), None)
+    if meant is None and len(left) == 1:
+        meant = left[0]
+    if meant is None:
+        raise ValueError(
+            f"cannot tell which of {sorted(values)} is the {what}:"
+            f" say RecallEchoMemory({what}_key=...)"
+        )
+    others = tuple(name for name in left if name != meant)
+    if others:
+        _say_which(what, meant, others)
+    return meant
+
+
+@lru_cache(maxsize=256)  # so that each case is told of once
+def _say_which(what: str, meant: str, others: tuple[str, ...]) -> None:
+    log.warning(
+        "taking %r for the %s, not %s; say RecallEchoMemory(%s_key=...) to choose",
+        meant,
+        what,
+        " or ".join(map(repr, others)),
+        what,
+    )
+
+
+def _plain(value: Any) -> str:
+    """Return an input or output as text, whatever models and parsers make of it."""
+    if value is None or isinstance(value, str):
+        return str(value or "")
+    parts = value if isinstance(value, list) else [value]
+    if parts and all(isinstance(part, BaseMessage) for part in parts):
+        return text_of(value)
+    if isinstance(value, list) and all(_is_content(part) for part in value):
+        return str(AIMessage(value).text)
+    return text_of(value) or json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _is_content(part: object) -> bool:
+    """Whether this is a part of what a model says, as some providers give it."""
+    return isinstance(part, str) or (isinstance(part, dict) and "type" in part)
