@@ -40,7 +40,7 @@ BYTES_PER_TOKEN: Final = 3
 SHORTEST: Final = 40  # characters of a line that still say something
 
 _FENCE: Final = re.compile(r"[<‹〈⟨]\s*[/⁄∕]?\s*memory")  # noqa: RUF001 the look-alikes are the point
-_MARK: Final = re.compile(r"[\[【]\s*m\s*\d+[^\[\]【】]*[\]】]")
+_MARK: Final = re.compile(r"[\[【]\s*m\s*\d")  # how one begins
 _BREAK: Final = re.compile(r"[\s\x00-\x1f\x7f\u0085\u2028\u2029]+")
 _UNSEEN: Final = ("Cf", "Mn")  # categories of signs that take no room, such as a soft hyphen
 
@@ -59,8 +59,15 @@ def neutralised(text: str) -> str:
     plain, places = (flat.lower(), range(len(flat))) if flat.isascii() else _plain(signs)
     for fence in _FENCE.finditer(plain):
         signs[places[fence.start()]] = "("
-    for mark in _MARK.finditer(plain):
-        signs[places[mark.start()]], signs[places[mark.end() - 1]] = "(", ")"
+    marks = {mark.start() for mark in _MARK.finditer(plain)}
+    begun: list[int] = []
+    for place, sign in enumerate(plain if marks else ""):
+        if sign in "[【":
+            begun.append(place)
+            if place in marks:
+                signs[places[place]] = "("
+        elif sign in "]】" and begun and begun.pop() in marks:
+            signs[places[place]] = ")"
     return "".join(signs)
 
 

@@ -247,6 +247,26 @@ class TestNeutralised:
         assert neutralised(safe) == safe
 
     @pytest.mark.parametrize(
+        ("text", "safe"),
+        [
+            ("[M1]", "(M1)"),
+            ("[[M1]]", "[(M1)]"),
+            ("[m1 [m2]]", "(m1 (m2))"),
+            ("[M1 so [x] it is] [y]", "(M1 so [x] it is) [y]"),
+            ("ends in [M1", "ends in (M1"),
+            ("】] [M 1] 【m2】", "】] (M 1) (m2)"),
+            ("[Mary] and [1]", "[Mary] and [1]"),
+        ],
+    )
+    def test_only_the_brackets_of_marks_are_changed(self, text: str, safe: str) -> None:
+        """In each other, left open, or of another kind; any others stay as they are."""
+        assert neutralised(text) == safe
+
+    def test_a_text_of_nothing_but_marks_takes_no_longer(self) -> None:
+        """A million characters, each mark inside the one before."""
+        assert neutralised("[m1" * 250_000 + "]" * 250_000) == "(m1" * 250_000 + ")" * 250_000
+
+    @pytest.mark.parametrize(
         "mark", ["[M2]", "(M2)", "【M2】", "\uff08M2\uff09", "[ m2 ]", "[M2, M3]"]
     )
     def test_a_mark_that_a_memory_holds_is_no_citation_when_it_is_quoted(self, mark: str) -> None:
