@@ -168,7 +168,7 @@ class RecallEchoInstrumentation:
     def _judge(
         self, root: str, instance: Any, result: Any, text: str, error: BaseException | None
     ) -> None:
-        stopped = (error is not None and _is_stop(error)) or _is_untold(result)
+        stopped = _is_untold(result) if error is None else _is_stop(error)
         run = self._runs.end(root, outputs=result, text=text, error=error, stopped=stopped)
         with self._lock:
             named = self._names.pop(root, None)
@@ -250,5 +250,6 @@ def _is_stop(error: BaseException) -> bool:
 
 
 def _is_untold(result: Any) -> bool:
+    """Whether a result says nothing about the end: a stream, or nothing, as a cancelled run has."""
     streams = inspect.isgenerator(result) or inspect.isasyncgen(result)
-    return streams or isinstance(result, UNTOLD)
+    return result is None or streams or isinstance(result, UNTOLD)
