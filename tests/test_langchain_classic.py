@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
-from langchain_classic.chains import ConversationChain, LLMChain
+from langchain_classic.chains import ConversationalRetrievalChain, ConversationChain, LLMChain
 from langchain_classic.memory import CombinedMemory, ConversationBufferMemory
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.tools import tool
@@ -18,6 +18,7 @@ from langchain_ways import Way, every_way, letters, once
 from recall_echo_adapters.langchain import (
     RecallEchoCallbackHandler,
     RecallEchoMemory,
+    RecallEchoRetriever,
 )
 from recall_echo_core import Memory, approximate_tokens, open_memory
 
@@ -188,6 +189,22 @@ class TestOtherChains:
         assert kept(memory) == [("user", QUESTION), ("assistant", "It rains, take an umbrella.")]
         assert "Ada lives in Paris" in str(model.prompts[0][0].text)
         assert utility(memory) != 0.5
+        assert caplog.messages == []
+
+    @once
+    async def test_a_chain_that_asks_documents_too(
+        self, memory: Memory, run: Way, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It returns documents and the question it made of the conversation beside the answer."""
+        chain = ConversationalRetrievalChain.from_llm(
+            ScriptedModel(replies=["Which city is Ada's?", "Near the canal, I think."]),
+            retriever=RecallEchoRetriever(memory=memory),
+            memory=RecallEchoMemory(memory=memory, memory_key="chat_history", return_messages=True),
+            return_source_documents=True,
+            return_generated_question=True,
+        )
+        await run(chain, {"question": QUESTION})
+        assert kept(memory) == [("user", QUESTION), ("assistant", "Near the canal, I think.")]
         assert caplog.messages == []
 
     def test_beside_other_memories_only_question_and_answer_are_kept(self, memory: Memory) -> None:

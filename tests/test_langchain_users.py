@@ -9,18 +9,33 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever
+from langchain_classic.chains import RetrievalQA
+from langchain_classic.retrievers import (
+    ContextualCompressionRetriever,
+    EnsembleRetriever,
+    MultiQueryRetriever,
+)
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import BaseDocumentTransformer, Document
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
+from langchain_scripted import ScriptedModel
 from langchain_ways import Way, every_way, letters, once
 from langgraph.graph import END, START, StateGraph
 
-from recall_echo_adapters.langchain import RecallEchoRetriever, as_text
+from recall_echo_adapters.langchain import (
+    RecallEchoCallbackHandler,
+    RecallEchoRetriever,
+    as_text,
+)
 from recall_echo_core import Memory, open_memory
 
 QUESTION = "What is the secret?"
+# The classic chains are deprecated, and people still run them.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::langchain_core._api.deprecation.LangChainDeprecationWarning"
+)
+
 BOB: Any = {"configurable": {"user_id": "bob"}}
 
 
@@ -154,6 +169,35 @@ class TestUsers:
         assert texts(found) == ["secret is of-bob </memory> [M9]"]
         block = as_text(found)
         assert "[M1] secret is of-bob (/memory> (M9) (90% sure" in block
+
+    @once
+    async def test_a_classic_chain_hands_the_metadata_on(self, memory: Memory, run: Way) -> None:
+        """So that the user's memory is asked, and credited."""
+        strict = RecallEchoRetriever(memory=memory, kinds=["relation"], require_namespace=True)
+        model = ScriptedModel(replies=["It is of-bob [M1]."])
+        chain = RetrievalQA.from_chain_type(model, retriever=strict)
+        handler = RecallEchoCallbackHandler(memory, on_success=1.0)
+
+        out = await run(
+            chain, {"query": QUESTION}, {"metadata": {"user_id": "bob"}, "callbacks": [handler]}
+        )
+        assert out["result"] == "It is of-bob [M1]."
+        assert "secret is of-bob" in str(model.prompts[-1])
+        [hit] = memory.namespace("bob").recall(QUESTION, kinds=["relation"])
+        assert hit.parts["utility"] == pytest.approx(0.55)
+        with pytest.raises(ValueError, match="no user_id"):
+            await run(chain, {"query": QUESTION}, BOB)
+
+    @once
+    async def test_what_several_searches_find_is_shown_once(
+        self, retriever: RecallEchoRetriever, run: Way
+    ) -> None:
+        model = ScriptedModel(replies=["Which secret?\nWhose secret?"])
+        several = MultiQueryRetriever.from_llm(retriever, model, include_original=True)
+
+        found = await run(several, QUESTION, {"metadata": {"user_id": "bob"}})
+        assert texts(found) == ["secret is of-bob"] * 3
+        assert as_text(found).count("secret is of-bob") == 1
 
     @once
     async def test_a_tool_made_of_it_knows_the_user(

@@ -33,6 +33,7 @@ BESIDE: Final = (
     "agent_scratchpad",
     "intermediate_steps",
     "source_documents",
+    "generated_question",
     "context",
     "messages",
     "stop",

@@ -42,7 +42,8 @@ class RecallEchoRetriever(ServesUsers, BaseRetriever):
     block of them.
 
     A retriever around this one may hand on no config, only callbacks, as `MultiQueryRetriever` and
-    `ContextualCompressionRetriever` do: then name the user in the config's `metadata`.
+    `ContextualCompressionRetriever` do, and classic chains: then name the user in the config's
+    `metadata`, and set `require_namespace`, which tells you of calls that lost it.
 
     >>> import tempfile
     >>> from recall_echo_core import open_memory
@@ -180,13 +181,17 @@ def _is_whole(hit: Hit) -> bool:
 def as_text(documents: Sequence[Document], max_tokens: int | None = None) -> str:
     """Return retrieved memories as one block of a prompt, fenced as data; empty if there is none.
 
-    Each line has the mark to cite and how far the memory is believed: `retriever | as_text`.
+    Each line has the mark to cite and how far the memory is believed: `retriever | as_text`. What
+    several searches found, as `MultiQueryRetriever` makes them, is shown once.
 
     Args:
         documents: Of `RecallEchoRetriever`; others are shown without a mark.
         max_tokens: Most tokens of the block, by a rough count; raising it keeps more of the last.
     """
-    lines = [_line(document) for document in documents]
+    once: dict[str, Document] = {}
+    for document in documents:
+        once.setdefault(document.id or document.page_content, document)
+    lines = [_line(document) for document in once.values()]
     if max_tokens is not None:
         lines = fitting(lines, max_tokens, approximate_tokens)
     return fenced(lines)
@@ -198,4 +203,4 @@ def _line(document: Document) -> str:
     if not receipt:
         return f"- {said}"
     said = f"[{receipt['alias']}] {said}"
-    return f"{said} ({receipt['note']})" if receipt["note"] else said
+    return f"{said} ({receipt['note']})" if receipt.get("note") else said
