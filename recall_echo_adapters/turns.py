@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from recall_echo_core import Memory, NotAllowed, UnknownRecall
 
-__all__ = ["Save", "close_turn", "record_said"]
+__all__ = ["Save", "close_turn", "record_said", "whole"]
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,11 @@ def close_turn(
     echo = False
     for recall_id in recalls:
         told = partial(
-            memory.mark_used, recall_id, response=response, actions=actions, question=question
+            memory.mark_used,
+            recall_id,
+            response=whole(response),
+            actions=actions,
+            question=whole(question),
         )
         try:
             echo = told().echo or echo
@@ -67,16 +71,20 @@ def close_turn(
     record_said(memory, [*said, *answered], session_id, save)
 
 
+def whole(text: str) -> str:
+    """Return text with a replacement character for each half of a surrogate pair.
+
+    Models that stream emoji leave such halves, and a turn is not to be lost for them.
+    """
+    return _PAIRLESS.sub("\ufffd", text)
+
+
 def record_said(
     memory: Memory, said: Sequence[Message], session_id: str | None, save: Save
 ) -> list[str]:
-    """Keep messages as episodes; return their ids. Empty ones are left out.
-
-    Half a surrogate pair, as models that stream emoji leave it, becomes a replacement character:
-    a turn is not lost for it.
-    """
+    """Keep messages as episodes; return their ids. Empty ones are left out."""
     messages = [
-        {**message, "content": _PAIRLESS.sub("\ufffd", message["content"])}
+        {**message, "content": whole(message["content"])}
         for message in said
         if message["content"].strip()
     ]

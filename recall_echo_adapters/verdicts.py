@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from recall_echo_adapters.turns import whole
 from recall_echo_core import Memory, UnknownRecall
 
 __all__ = ["Outcome", "Recalled", "Run", "Verdicts", "credit"]
@@ -101,7 +102,7 @@ def credit(memory: Memory, run: Run, verdicts: Verdicts) -> None:
             own.link(recalled.recall_id, run.id)
             if run.text and run.error is None and not run.neutral:
                 # What was used is told from the answer where nobody has told it better.
-                own.mark_used(recalled.recall_id, response=run.text, replace=False)
+                own.mark_used(recalled.recall_id, response=whole(run.text), replace=False)
         except UnknownRecall as error:  # forgotten or expired meanwhile: nothing is left to credit
             log.info("no verdict on a recall: %s", error)
         else:

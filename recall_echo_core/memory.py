@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from recall_echo_core.admission import Source, grounded
-from recall_echo_core.arguments import checked_count, checked_name, id_of
+from recall_echo_core.arguments import checked_count, checked_name, checked_text, id_of
 from recall_echo_core.errors import NotAllowed, StoreClosed, UnknownRecall
 from recall_echo_core.events import Event, RecallLinked, RecallServed, UsageMarked
 from recall_echo_core.keeping import Keeping
@@ -139,8 +139,8 @@ class Memory(Keeping):
         recall = self._recall_id(recall_id)
         asked = self._room.receipts.question(recall)
         if question is not None:
-            asked = content_words(_heard(question, "question"))
-        answer = "" if response is None else _heard(response, "response")
+            asked = content_words(checked_text(question, "question"))
+        answer = "" if response is None else checked_text(response, "response")
         done = _heard(actions, "actions")
         shown = self._shown_hits(self._receipt(recall))
         echo = response is not None and echoed(shown, answer, asked or ())

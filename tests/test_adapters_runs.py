@@ -111,7 +111,7 @@ class TestCredit:
     def test_who_told_better_what_was_used_is_believed(self, memory: Memory, found: Recall) -> None:
         """The text of the run decides only where nobody has marked, and none after a verdict."""
         memory.mark_used(found.id, used=["M2"])
-        run = Run("r", text="see [M1]", recalls=self.at(found))
+        run = Run("r", text="see [M1] \ud83d", recalls=self.at(found))
         for _ in range(2):  # the same verdict twice is one
             credit(memory, run, Verdicts(on_success=1.0))
 
