@@ -21,6 +21,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_scripted import ScriptedModel, calling
 from langchain_ways import Way, letters, once
 
+from recall_echo_adapters.abilities import Call
 from recall_echo_adapters.langchain import (
     RecallEchoCallbackHandler,
     RecallEchoTool,
@@ -105,6 +106,8 @@ class TestToolkit:
         for made in (copy.deepcopy(toolkit), copy.copy(tool), copy.deepcopy(tool)):
             assert made.memory is memory
         assert copy.deepcopy(tool).invoke({"query": "Ada"}) == tool.invoke({"query": "Ada"})
+        turned = copy.deepcopy(tool.in_turn(Call(memory.namespace("bob"))))
+        assert "Rome" in turned.invoke({"query": "Ada"})
 
     def test_neither_is_pickled_nor_shows_the_memory(self, memory: Memory) -> None:
         toolkit = RecallEchoToolkit(memory=memory)

@@ -109,6 +109,12 @@ class TestUsers:
         found = await run(retriever, QUESTION, BOB, namespace="ann")
         assert texts(found) == ["secret is of-ann"]
 
+    def test_a_call_may_bring_the_namespace_itself(
+        self, memory: Memory, retriever: RecallEchoRetriever
+    ) -> None:
+        found = retriever.invoke(QUESTION, BOB, namespace=memory.namespace("ann"))
+        assert texts(found) == ["secret is of-ann"]
+
     @pytest.mark.parametrize(
         ("named", "error"), [("", ValueError), (" ", ValueError), (4.2, TypeError)]
     )

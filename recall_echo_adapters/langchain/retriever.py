@@ -96,7 +96,7 @@ class RecallEchoRetriever(ServesUsers, BaseRetriever):
         named = given.get("namespace")
         if named is None:
             place = self.memory_for(config)
-        elif isinstance(named, Memory):  # by the middleware, which knows it already
+        elif isinstance(named, Memory):
             place = named
         else:
             place = memory_of(self.memory, "namespace", {"namespace": named})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.callbacks import (  # noqa: TC002 the base class looks at them
     AsyncCallbackManagerForToolRun,
@@ -82,6 +82,10 @@ class RecallEchoTool(ServesUsers, BaseTool):
         copy = self.model_copy()
         copy._turn = turn
         return copy
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return a copy that shares the memory, and the turn if it is for one."""
+        return super().__deepcopy__({id(self._turn): self._turn, **(memo or {})})
 
     def _run(
         self,
