@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from recall_echo_adapters.langchain.host import running, user_memory
 from recall_echo_core import Memory
 
-__all__ = ["STRICT", "HoldsMemory", "ServesUsers", "legible"]
+__all__ = ["STRICT", "HoldsMemory", "ServesUsers"]
 
 # A misspelt option must not pass: it might be the one that keeps users apart. Each class has to
 # say it, since LangChain's own bases say otherwise.
@@ -76,12 +76,3 @@ class ServesUsers(HoldsMemory):
         return user_memory(
             self.memory, self.namespace_key, running(), whole, required=self.require_namespace
         )
-
-
-def legible(question: str) -> str:
-    r"""Return a question that can be searched for: half a surrogate pair becomes a question mark.
-
-    >>> legible("Where is \ud83d Ada?")
-    'Where is ? Ada?'
-    """
-    return question.encode("utf-8", "replace").decode()

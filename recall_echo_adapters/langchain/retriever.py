@@ -11,9 +11,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from recall_echo_adapters.langchain.holding import STRICT, ServesUsers, legible
+from recall_echo_adapters.langchain.holding import STRICT, ServesUsers
 from recall_echo_adapters.langchain.host import host_run, running
 from recall_echo_adapters.namespaces import memory_of
+from recall_echo_adapters.turns import whole
 from recall_echo_core import Memory, approximate_tokens, fenced, fitting, neutralised
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class RecallEchoRetriever(ServesUsers, BaseRetriever):
         # Who calls this directly, past `invoke`, has not said which user it is for.
         memory = self.memory_for({"metadata": run.metadata}) if namespace is None else namespace
         found = memory.recall(
-            legible(query),
+            whole(query),
             self.k if k is None else k,
             self.kinds,
             run_id=host_run(running()) or str(run.parent_run_id or run.run_id),
