@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Sequence, Sized
 from threading import RLock
 from typing import Any, Final, Self
-from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemory
+from llama_index.core.memory.memory import generate_chat_store_key
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from recall_echo_adapters.abilities import Call
@@ -61,8 +61,9 @@ class RecallEchoMemory(BaseMemory):
             older turns. A last question that is longer is shortened, never refused.
         k: Most memories recalled for a turn; raising it adds less relevant ones at the end.
         max_tokens: Most tokens of them, out of `token_limit`; raising it shows more of them.
-        insert: Where the model sees them: in the system message, with the user's last one, or,
-            with `none`, nowhere, as for an engine that has a retriever.
+        insert: Where the model sees them: with the user's last message, which every engine and
+            agent passes on; in the `system` message, which a ReActAgent throws away; or, with
+            `none`, nowhere, as for an engine that has a `RecallEchoRetriever`.
         save: Whose messages are kept: both, user or none. An answer that says little more than
             the question and the memories is not kept.
         reference: What this memory is called in what `to_dict` saves.
@@ -72,11 +73,11 @@ class RecallEchoMemory(BaseMemory):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     memory: Memory = Field(exclude=True, repr=False)
-    session_id: str = Field(default_factory=lambda: uuid4().hex, min_length=1)
+    session_id: str = Field(default_factory=generate_chat_store_key, min_length=1)
     token_limit: int = Field(default=30_000, ge=1)
     k: int = Field(default=5, ge=1)
     max_tokens: int = Field(default=2_000, ge=1)
-    insert: Insert = "system"
+    insert: Insert = "user"
     save: Save = "both"
     reference: str | None = None
     tokenizer_fn: Callable[[str], Sized] = Field(default=about, exclude=True, repr=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.memory.memory import generate_chat_store_key
 
 from recall_echo_adapters.abilities import ABILITIES
 from recall_echo_adapters.llama_index.wording import Answer, calls_of, text_of
@@ -16,7 +16,7 @@ from recall_echo_adapters.turns import Save, close_turn
 if TYPE_CHECKING:
     from recall_echo_core import Memory
 
-__all__ = ["Turn", "as_said", "is_final"]
+__all__ = ["Turn", "is_final"]
 
 MOST_FOUND: Final = 32  # recalls of a turn that are kept, in case turns break off for ever
 
@@ -30,7 +30,7 @@ class Turn:
         recall_id: Its receipt.
         ids: What it found.
         text: What it found, as the model reads it.
-        said: The user's messages, as `Memory.record` takes them.
+        said: The user's messages, as `Memory.record` takes them: by its id each is kept once.
         actions: What the model said and did on the way.
         heard: What tools returned, but for the memory's own.
         found: Other recalls of the turn: of a retriever, of tools.
@@ -76,7 +76,8 @@ class Turn:
         """Take note of a message that is not the final answer."""
         text = text_of(message)
         if message.role == MessageRole.USER:
-            self.said.append(as_said(message, text))
+            said = {"role": "user", "content": text, "id": generate_chat_store_key()}
+            self.said.append(said)
         elif message.role == MessageRole.ASSISTANT:
             own = [args for name, args in calls_of(message) if name not in ABILITIES]
             self.actions += [part for part in (text, *own) if part.strip()]
@@ -88,6 +89,9 @@ class Turn:
     ) -> None:
         """Mark which memories the answer used, then keep what was said."""
         told = Answer(answer)
+        said = {"role": "assistant", "content": told.text}
+        if self.said:  # a turn that is saved and loaded may be closed twice
+            said["id"] = f"{self.said[-1]['id']} answer"
         close_turn(
             memory,
             self.recalls,
@@ -95,7 +99,7 @@ class Turn:
             response=told.text,
             actions="\n".join([*self.actions, told.way]),
             said=self.said,
-            answer=as_said(answer, told.text),
+            answer=said,
             session_id=session_id,
             save=save,
         )
@@ -109,9 +113,3 @@ def is_final(message: ChatMessage) -> bool:
         and bool(text_of(message).strip())
         and not calls_of(message)
     )
-
-
-def as_said(message: ChatMessage, text: str) -> dict[str, Any]:
-    """Return a message as `Memory.record` takes it; its id lets it be kept once only."""
-    role = "assistant" if message.role == MessageRole.ASSISTANT else "user"
-    return {"role": role, "content": text, "id": uuid4().hex}
