@@ -126,28 +126,17 @@ async def ask(engine: Any, way: str, question: str = QUESTION) -> str:
     if way == "achat":
         return str(await engine.achat(question))
     if way == "stream_chat":
-
-        def read() -> str:
-            streamed = engine.stream_chat(question)
-            said = "".join(streamed.response_gen)
-            if streamed.write_response_to_history_thread is not None:
-                streamed.write_response_to_history_thread.join()
-            return said
-
-        return await asyncio.to_thread(read)
+        return await asyncio.to_thread(lambda: "".join(engine.stream_chat(question).response_gen))
     streamed = await engine.astream_chat(question)
-    said = "".join([part async for part in streamed.async_response_gen()])
-    await written(streamed)
-    return said
+    return "".join([part async for part in streamed.async_response_gen()])
 
 
-async def written(streamed: Any) -> None:
-    """Wait until a streamed answer is written down."""
-    task = streamed.awrite_response_to_history_task
-    if task is not None:
-        await asyncio.wait([task])
-    for _ in range(3):  # callbacks of the task that has ended
-        await asyncio.sleep(0.01)
+async def settled(outcomes: RecallEchoInstrumentation) -> None:
+    """Wait until all runs have ended: a stream's does a moment after its last word."""
+    for _ in range(100):
+        if not outcomes.open_runs:
+            return
+        await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("way", ["chat", "achat", "stream_chat", "astream_chat"])
@@ -161,6 +150,7 @@ async def test_a_turn_of_an_engine_is_one_search_one_marking_one_verdict(
 
     with RecallEchoInstrumentation(memory, on_success=1.0) as outcomes:
         said = await ask(engine(kind, llm, chat, memory), way)
+        await settled(outcomes)
 
     assert said == ANSWER
     assert told.counts == (1, 1, 1)
@@ -249,10 +239,7 @@ async def test_an_error_of_the_model_is_a_failure(kind: str, way: str, told: Tol
     with RecallEchoInstrumentation(told.memory, on_success=1.0) as outcomes:
         with suppress(ConnectionError):
             await ask(engine(kind, llm, chat, told.memory), way)
-        for _ in range(50):
-            if not outcomes.open_runs:
-                break
-            await asyncio.sleep(0.02)
+        await settled(outcomes)
 
     assert told.verdicts == [0.0]
     assert outcomes.open_runs == 0
@@ -267,10 +254,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_a_failure(way: str, told: T
     with RecallEchoInstrumentation(told.memory, on_success=1.0) as outcomes:
         with suppress(Exception):
             await ask(engine("simple", llm, chat, told.memory), way)
-        for _ in range(50):
-            if not outcomes.open_runs:
-                break
-            await asyncio.sleep(0.02)
+        await settled(outcomes)
 
     assert told.verdicts == [0.0]
     assert told.memory.episodes() == []
@@ -355,10 +339,11 @@ async def test_a_tag_names_the_run_for_a_rating_that_comes_later(way: str, told:
     seen = []
 
     with (
-        RecallEchoInstrumentation(told.memory, outcome=lambda run: seen.append(run.id)),
+        RecallEchoInstrumentation(told.memory, outcome=lambda run: seen.append(run.id)) as outcomes,
         instrument_tags({"run_id": "ticket-7"}),
     ):
         await ask(simple, way)
+        await settled(outcomes)
 
     assert seen == ["ticket-7"]
     assert told.memory.feedback_for_run("ticket-7", 1.0, key="thumbs") == 1
