@@ -7,26 +7,28 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from recall_echo_core.graph import Graph
-from recall_echo_core.indexing import Found
 from recall_echo_core.portray import detail_positions, entity_of, episode_of, path_of, relation_of
 from recall_echo_core.recall import Ranked, When, best, rank
 from recall_echo_core.recalled import Hit
+from recall_echo_core.relevance import POOL
 from recall_echo_core.texts import Kind
 
 if TYPE_CHECKING:
     from recall_echo_core.events import Stored
+    from recall_echo_core.matching import Found, Match
     from recall_echo_core.model import Entity, Episode, Relation
     from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
+    from recall_echo_core.relevance import Asked
     from recall_echo_core.settings import Settings
     from recall_echo_core.stores.sql import NamespaceKey, SqlLog
 
 __all__ = ["Answering"]
 
-LEAST: Final = 50
+LEAST: Final = POOL
 WIDER: Final = 4
 
-Search: TypeAlias = Callable[[Kind, "Vectors", int], tuple[Found, bool]]
+Search: TypeAlias = Callable[[Kind, "Asked", "Vectors", int], tuple["Found", bool]]
 Reading: TypeAlias = Callable[[], AbstractContextManager[Graph]]
 
 
@@ -37,7 +39,7 @@ class Answering:
         log: Where texts stand.
         key: The namespace.
         reading: Holds the graph.
-        search: Finds the items nearest to a vector.
+        search: Finds the items that match a question.
         settings: Weights and reach.
     """
 
@@ -49,6 +51,7 @@ class Answering:
 
     def hits(
         self,
+        asked: Asked,
         vector: Vectors,
         *,
         k: int,
@@ -59,7 +62,7 @@ class Answering:
         """Return the best `k` hits of some kinds."""
         limit = max(LEAST, WIDER * k)
         while True:
-            found = {kind: self._search(kind, vector, limit) for kind in kinds}
+            found = {kind: self._search(kind, asked, vector, limit) for kind in kinds}
             more = any(truncated for _, truncated in found.values())
             with self._reading() as graph:
                 current = {kind: _current(graph, kind, items) for kind, (items, _) in found.items()}
@@ -108,10 +111,10 @@ def _hit(
     )
 
 
-def _current(graph: Graph, kind: Kind, found: Found) -> dict[bytes, float]:
-    """Return the similarity of the items whose text is still the one that was embedded."""
+def _current(graph: Graph, kind: Kind, found: Found) -> dict[bytes, Match]:
+    """Return the matches of the items whose text is still the one that was read."""
     return {
-        item: similarity
-        for item, (position, similarity) in found.items()
-        if graph.text_position(item) == position and graph.kind_of(item) == kind
+        item: match
+        for item, match in found.items()
+        if graph.text_position(item) == match.position and graph.kind_of(item) == kind
     }

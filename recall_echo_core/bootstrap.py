@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from recall_echo_core.arguments import checked_name
+from recall_echo_core.catalogue import CataloguePicture
+from recall_echo_core.cataloguing import Cataloguing
 from recall_echo_core.engine import Engine, Room
 from recall_echo_core.erasure import finish
 from recall_echo_core.errors import StoreError
 from recall_echo_core.indexing import Indexing
 from recall_echo_core.memory import Lease, Memory
 from recall_echo_core.namespace import Namespace
+from recall_echo_core.picture import Picture
 from recall_echo_core.ports import Embedder, VectorFolder
 from recall_echo_core.receipts import Receipts
 from recall_echo_core.same_model import SENTENCE, SameModel, read
 from recall_echo_core.settings import load_settings
 from recall_echo_core.stores.folders import Folders
+from recall_echo_core.terms import TERMS
 
 if TYPE_CHECKING:
     from recall_echo_core.stores.sql import SqlLog
@@ -281,8 +285,14 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
     def mark(position: int) -> str:
         return log.mark(key, position)
 
-    def snapshots(generation: int) -> Snapshots:
-        return Snapshots(folders.snapshots(key.id), identity(generation), mark)
+    kept = folders.snapshots(key.id)
+
+    def snapshots(generation: int) -> Snapshots[Picture]:
+        return Snapshots(Picture, kept, identity(generation), mark)
+
+    def catalogues(generation: int) -> Snapshots[CataloguePicture]:
+        made_from = f"{identity(generation)}:{embedder.model_id}:{TERMS}"
+        return Snapshots(CataloguePicture, kept / "words", made_from, mark)
 
     namespace = Namespace(log, key, snapshots)
 
@@ -296,14 +306,16 @@ def _room(folder: Path, engine: Engine, name: str) -> Room:
         made_from = f"{identity(generation)}:{embedder.model_id}:{rounds}"
         return ChromaFolder(vectors, embedder.dimension, identity=made_from, mark=mark)
 
+    embeddings = Embeddings(log, key.id, embedder.dimension)
     indexing = Indexing(
         namespace,
-        Embeddings(log, key.id, embedder.dimension),
+        embeddings,
         embedder,
         lambda: ExactIndex(embedder.dimension),
         open_folder,
         lambda: _begin_anew(log, own_round),
         lambda: _still_the_model(engine),
+        Cataloguing(namespace, embeddings, embedder.dimension, catalogues),
         engine.settings.index_batch,
     )
     receipts = Receipts()

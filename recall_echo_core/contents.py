@@ -12,23 +12,30 @@ if TYPE_CHECKING:
 
     from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
+    from recall_echo_core.stores.sql import NamespaceKey, SqlLog
     from recall_echo_core.texts import TextKey
 
-__all__ = ["contents"]
+__all__ = ["contents", "contents_in"]
 
 
 def contents(namespace: Namespace, wanted: Sequence[TextKey]) -> dict[TextKey, str]:
     """Return the texts as they are now; one that has changed since is left out."""
-    episodes = [text.position for text in wanted if text.kind == "episode"]
-    stored = namespace.log.at(namespace.key, episodes)
     with namespace.reading() as graph:
-        found: dict[TextKey, str] = {}
-        for text in wanted:
-            if graph.text_position(text.item) == text.position:
-                if text.kind != "episode":
-                    found[text] = _text_in(graph, text)
-                elif isinstance(event := stored[text.position].event, EpisodeRecorded):
-                    found[text] = spoken(event.name or event.role, event.content)
+        return contents_in(graph, namespace.log, namespace.key, wanted)
+
+
+def contents_in(
+    graph: Graph, log: SqlLog, key: NamespaceKey, wanted: Sequence[TextKey]
+) -> dict[TextKey, str]:
+    """Return the texts as a graph knows them; one that it knows otherwise is left out."""
+    stored = log.at(key, [text.position for text in wanted if text.kind == "episode"])
+    found: dict[TextKey, str] = {}
+    for text in wanted:
+        if graph.text_position(text.item) == text.position:
+            if text.kind != "episode":
+                found[text] = _text_in(graph, text)
+            elif isinstance(event := stored[text.position].event, EpisodeRecorded):
+                found[text] = spoken(event.name or event.role, event.content)
     return found
 
 

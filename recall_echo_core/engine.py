@@ -152,7 +152,7 @@ class Engine:
             except StoreError as error:
                 failed = failed or error
             self._snapshot(room)
-            room.indexing.close_folder()
+            room.indexing.close()
         self.log.close()
         if failed is not None:
             raise failed
@@ -168,6 +168,7 @@ class Engine:
             self.save_receipts(room)
             room.indexing.catch_up(lambda: self.background.stopping)
             self._snapshot(room, least=20_000)
+            room.indexing.keep(least=20_000)
         except StoreErased:
             return  # forgotten meanwhile; there is nothing to follow any more
 

@@ -1,8 +1,8 @@
-"""How do vectors follow the log?
+"""How do vectors and words follow the log?
 
-Each text that the graph gives is cut, embedded and kept beside the log. The newest vectors are
-searched exactly; once there are enough of them they go to the index on disk in one batch, since
-single writes to it are slow. A search looks at both, so you always find what you wrote.
+Each text that the graph gives is cut, embedded and kept beside the log, then searched; its words
+go to the catalogue. Whoever asks has everything brought up first, so you always find what you
+wrote.
 """
 
 from __future__ import annotations
@@ -11,25 +11,28 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from recall_echo_core.contents import contents
 from recall_echo_core.embedding import Stopped, embedded
-from recall_echo_core.errors import CorruptLog, StoreBusy, StoreErased, StoreError
-from recall_echo_core.texts import KINDS, Kind, TextKey, parse_key, vector_key
+from recall_echo_core.errors import CorruptLog, StoreErased, StoreError
+from recall_echo_core.frozen import Frozen
+from recall_echo_core.matching import Found, matched
+from recall_echo_core.searching import Searching, keys_of
+from recall_echo_core.texts import KINDS, Kind, TextKey
 
 if TYPE_CHECKING:
+    from recall_echo_core.cataloguing import Cataloguing
+    from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import Embedder, Progress, VectorFolder, VectorIndex, Vectors
+    from recall_echo_core.relevance import Asked
     from recall_echo_core.stores.embeddings import Embeddings
 
-__all__ = ["Found", "Indexing", "best_chunks"]
+__all__ = ["Indexing"]
 
 log = logging.getLogger(__name__)
 BATCH: Final = 64
-T = TypeVar("T")
-
-Found = dict[bytes, tuple[int, float]]  # item -> position of its text, similarity
 
 
 class Indexing:
@@ -43,6 +46,7 @@ class Indexing:
         open_folder: Opens the index on disk; `None` when there is none and `create` is false.
         begin_anew: Makes the index on disk stale, so that it opens empty.
         same_model: Raises unless the model is still the one that the store's vectors come from.
+        catalogues: The words and surroundings of the texts.
         batch: How many new vectors make it worth writing to the index on disk.
     """
 
@@ -55,19 +59,18 @@ class Indexing:
         open_folder: Callable[[bool], VectorFolder | None],
         begin_anew: Callable[[], None],
         same_model: Callable[[], None],
+        catalogues: Cataloguing,
         batch: int,
     ) -> None:
         self._namespace, self._embeddings, self._embedder = namespace, embeddings, embedder
-        self._exact, self._open_folder = exact, open_folder
-        self._begin_anew, self._same_model, self._batch = begin_anew, same_model, batch
-        self._due = batch  # how many vectors have to wait until they go to the index on disk
+        self._exact, self._catalogues = exact, catalogues
+        self._begin_anew, self._same_model = begin_anew, same_model
+        self._searching = Searching(embeddings, self._kept, exact, open_folder, batch)
         self._lock = threading.RLock()
         self._generation = -1
         self._pending: list[TextKey] | None = None
         self._reached = 0
-        self._newest: dict[Kind, VectorIndex] = {}
         self._held: set[TextKey] = set()  # texts whose vectors are in memory only
-        self._folder: VectorFolder | None = None
 
     def catch_up(
         self,
@@ -107,49 +110,41 @@ class Indexing:
             if progress is not None:
                 progress(total, total)
             self._reached = target  # kept on disk with the next vectors only: a write is dear
-            if self._waiting() >= self._due:
-                self._store_newest()
+            self._searching.store(target, due=True)
 
     def flush(self) -> None:
         """Embed every text and bring all vectors to the index on disk."""
         with self._lock:
             self.catch_up(durably=True)
-            self._store_newest()
+            self._searching.store(self._reached)
 
-    def search(self, kind: Kind, vector: Vectors, limit: int) -> tuple[Found, bool]:
-        """Return the items nearest to a vector, and whether there may be more of them."""
+    def search(self, kind: Kind, asked: Asked, vector: Vectors, limit: int) -> tuple[Found, bool]:
+        """Return what matches a question best, and whether there may be more of it.
+
+        Args:
+            kind: Of the items.
+            asked: The question.
+            vector: Its vector.
+            limit: Most candidates by words, and by meaning; raising it finds more, more slowly.
+        """
         with self._lock:
             self._collect()
-            pairs, more = self._surely(lambda: self._nearest(kind, vector, limit))
-        return best_chunks(pairs), more
+            near, more = self._searching.nearest(kind, vector, limit)
+            catalogue = self._catalogues.current(self._reached)
+            found = matched(
+                kind,
+                asked,
+                near,
+                limit,
+                catalogue,
+                lambda texts: self._embeddings.similarities(texts, vector),
+                lambda text: contents(self._namespace, [text]).get(text, ""),
+            )
+        return found, more
 
-    def _surely(self, read: Callable[[], T]) -> T:
-        """Read from the index on disk; if it fails, from what is there after opening it again.
-
-        A damaged index is no loss: it then opens empty, and all is searched exactly.
-        """
-        try:
-            return read()
-        except StoreError:
-            log.exception("the index on disk failed; going on without it")
-            self.close_folder()
-            self._collect()
-            return read()
-
-    def _nearest(
-        self, kind: Kind, vector: Vectors, limit: int
-    ) -> tuple[list[tuple[str, float]], bool]:
-        newest, stored = self._newest[kind].search(vector, limit), self._stored_index(kind)
-        older = [] if stored is None else stored.search(vector, limit)
-        return newest + older, limit in (len(newest), len(older))
-
-    def everything(self, kind: Kind, accept: Callable[[bytes, int], bool]) -> VectorIndex:
-        """Return an exact index of all vectors, of whatever version, that `accept` takes."""
-        index = self._exact()
-        for keys, vectors in self._kept(kind):
-            places = [i for i, key in enumerate(keys) if accept(*parse_key(key))]
-            index.upsert([keys[i] for i in places], vectors[places])
-        return index
+    def frozen(self, graph: Graph) -> Frozen:
+        """Return a search of an earlier state."""
+        return Frozen(graph, self._namespace, self._kept, self._exact, self._embedder.dimension)
 
     def texts_of(self, items: Sequence[bytes]) -> dict[bytes, str]:
         """Return the texts that items have now."""
@@ -181,28 +176,18 @@ class Indexing:
                 if damaged:
                     self._remake(damaged)
                     wrong.append(f"the vectors of {len(damaged)} {kind} texts were damaged")
-            wrong += self._surely(self._miscounted)
+            wrong += self._searching.miscounted()
             if wrong:
                 self._begin_anew()
                 self.close_folder()
                 self.flush()
             return wrong
 
-    def _miscounted(self) -> list[str]:
-        wrong: list[str] = []
-        for kind, stored in self._stored():
-            have, kept = stored.count(), self._embeddings.count(kind, stored.position)
-            # Killed before it noted how far it got, it holds more, and that is no fault.
-            if not kept <= have <= self._embeddings.count(kind):
-                wrong.append(f"the index on disk held {have} of {kept} {kind} vectors")
-        return wrong
-
     def counts(self) -> dict[str, int]:
         """Return how many vectors are on disk, and how many wait to be."""
         with self._lock:
             self._collect()
-            on_disk = self._surely(lambda: sum(index.count() for _, index in self._stored()))
-            return {"indexed": on_disk, "waiting": self._waiting()}
+            return self._searching.counts()
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -213,16 +198,8 @@ class Indexing:
     def renew_folder(self) -> bool:
         """Begin the index on disk anew where it is stale; return whether nothing old is left."""
         with self._lock:
-            self.close_folder()
-            try:
-                folder = self._open_folder(False)
-            except StoreBusy:
-                return False
-            if folder is None:
-                return True
-            clean = not folder.leftovers()
-            folder.close()
-            return clean
+            self._held.clear()
+            return self._searching.renew()
 
     def restart(self) -> None:
         """Drop every vector; the next use embeds each text again."""
@@ -230,15 +207,19 @@ class Indexing:
             self.close_folder()
             self._embeddings.clear()
             self._begin_anew()
-            self._pending, self._reached, self._newest = None, 0, {}
+            self._catalogues.drop()
+            self._pending, self._reached = None, 0
+
+    def close(self) -> None:
+        """Keep the catalogue, and let go of everything."""
+        with self._lock:
+            self._catalogues.keep(least=2_000)
+            self.close_folder()
 
     def close_folder(self) -> None:
         """Let go of the index on disk until it is needed again."""
         with self._lock:
-            if self._folder is not None:
-                self._folder.close()
-            self._folder = None
-            self._newest = {}
+            self._searching.close()
             self._held.clear()
 
     def rest(self) -> None:
@@ -246,11 +227,18 @@ class Indexing:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self._newest and self._namespace.rest():
+            if self._searching.open and self._namespace.rest():
                 self.close_folder()
+                self._catalogues.keep(least=2_000)
+                self._catalogues.drop()
                 self._pending = None
         finally:
             self._lock.release()
+
+    def keep(self, least: int) -> None:
+        """Keep the catalogue on disk if at least `least` positions are not there yet."""
+        with self._lock:
+            self._catalogues.keep(least)
 
     def _collect(self) -> int:
         """Take the texts given since last time, and return how far the log had come."""
@@ -259,50 +247,21 @@ class Indexing:
                 if self._generation >= 0:  # something was forgotten, or all embedded again
                     self._same_model()
                 self.close_folder()
+                self._catalogues.drop()
                 self._pending = None
                 self._generation = self._namespace.generation
+            fresh = sorted(graph.fresh)
+            graph.fresh.clear()
+            self._catalogues.expect(graph, fresh)
             if self._pending is None:
                 self._reached = self._embeddings.position()
                 self._pending = graph.texts_after(self._reached)
             else:
-                self._pending += sorted(graph.fresh)
-            graph.fresh.clear()
+                self._pending += fresh
             target = graph.position
-        if not self._newest:
-            self._open_newest()
+        if not self._searching.open:
+            self._searching.load(self._reached)
         return target
-
-    def _open_newest(self) -> None:
-        self._folder = self._opened_folder(create=False)
-        self._newest = {kind: self._exact() for kind in KINDS}
-        self._load_newest()
-
-    def _load_newest(self) -> None:
-        for kind, newest in self._newest.items():
-            stored = self._stored_index(kind)
-            done = 0 if stored is None else stored.position
-            for keys, vectors in self._kept(kind, after=max(done, newest.position)):
-                newest.upsert(keys, vectors)
-            newest.advance(max(done, self._reached))
-
-    def _opened_folder(self, *, create: bool) -> VectorFolder | None:
-        try:
-            return self._open_folder(create)
-        except StoreErased:
-            raise
-        except StoreError as error:
-            level = logging.INFO if isinstance(error, StoreBusy) else logging.WARNING
-            log.log(level, "%s; searching exactly instead", error)
-        return None
-
-    def _stored(self) -> list[tuple[Kind, VectorIndex]]:
-        return [(kind, self._folder.index(kind)) for kind in KINDS] if self._folder else []
-
-    def _waiting(self) -> int:
-        return sum(index.count() for index in self._newest.values())
-
-    def _stored_index(self, kind: Kind) -> VectorIndex | None:
-        return None if self._folder is None else self._folder.index(kind)
 
     def _embed(self, batch: Sequence[TextKey], reached: int, stop: Callable[[], bool]) -> bool:
         """Embed and keep some texts; false when something was forgotten meanwhile."""
@@ -311,7 +270,7 @@ class Indexing:
         if rows and not self._embeddings.save(rows, reached, self._generation):
             return False
         self._reached = reached
-        self._load_newest()
+        self._searching.load(reached)
         return True
 
     def _vectors_of(
@@ -328,50 +287,15 @@ class Indexing:
         if damaged:
             log.warning("%d damaged embeddings are made again", len(damaged))
             for text, vectors in self._remake(damaged):
-                yield _keys(text, vectors), vectors
+                yield keys_of(text, vectors), vectors
 
     def _hold(self) -> None:
         wanted = [text for text in self._pending or () if text not in self._held]
         for text, vectors in self._vectors_of(wanted):
-            self._newest[text.kind].upsert(_keys(text, vectors), vectors)
+            self._searching.hold(text, vectors)
         self._held.update(wanted)
 
     def _remake(self, damaged: Sequence[TextKey]) -> list[tuple[TextKey, Vectors]]:
         rows = self._vectors_of(damaged)
         self._embeddings.replace(damaged, rows, self._namespace.generation)
         return rows
-
-    def _store_newest(self) -> None:
-        if not self._newest or not any(index.count() for index in self._newest.values()):
-            return
-        try:
-            self._folder = self._folder or self._opened_folder(create=True)
-            for kind, stored in self._stored():
-                for keys, vectors in self._kept(kind, stored.position, self._reached):
-                    stored.upsert(keys, vectors)
-                stored.advance(self._reached)
-        except StoreError:
-            # The vectors are safe beside the log; what may be broken is opened again when needed.
-            log.exception("bringing vectors to the index on disk failed; trying again later")
-            self._due = self._waiting() + self._batch
-            self.close_folder()
-            return
-        self._due = self._batch if self._folder else self._waiting() + self._batch
-        for kind, stored in self._stored():
-            self._newest[kind] = self._exact()
-            self._newest[kind].advance(stored.position)
-
-
-def _keys(text: TextKey, vectors: Vectors) -> list[str]:
-    return [vector_key(text.position, text.item, chunk) for chunk in range(len(vectors))]
-
-
-def best_chunks(pairs: Sequence[tuple[str, float]]) -> Found:
-    """Return the best chunk of the newest version of each item."""
-    found: Found = {}
-    for key, similarity in pairs:
-        item, position = parse_key(key)
-        known = found.get(item)
-        if known is None or (position, similarity) > known:
-            found[item] = position, similarity
-    return found

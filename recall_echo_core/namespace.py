@@ -25,6 +25,7 @@ from recall_echo_core.graph import Graph
 
 if TYPE_CHECKING:
     from recall_echo_core.fold import Observation
+    from recall_echo_core.picture import Picture
     from recall_echo_core.stores.snapshots import Snapshots
     from recall_echo_core.stores.sql import NamespaceKey, SqlLog, Writer
 
@@ -90,7 +91,7 @@ class Namespace:
     """One isolated memory as this process holds it. Safe from any thread."""
 
     def __init__(
-        self, log: SqlLog, key: NamespaceKey, snapshots: Callable[[int], Snapshots] | None
+        self, log: SqlLog, key: NamespaceKey, snapshots: Callable[[int], Snapshots[Picture]] | None
     ) -> None:
         self.log, self.key = log, key
         self.generation = 0  # moves on when something is forgotten, by whichever process

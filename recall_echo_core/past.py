@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from recall_echo_core.events import SETTINGS_REF
 from recall_echo_core.graph import Graph
-from recall_echo_core.indexing import Found, best_chunks
 from recall_echo_core.namespace import LogLoader, replayed
 from recall_echo_core.recall import When
 from recall_echo_core.times import to_datetime
@@ -21,8 +20,11 @@ from recall_echo_core.view import View
 
 if TYPE_CHECKING:
     from recall_echo_core.engine import Engine, Room
+    from recall_echo_core.frozen import Frozen
+    from recall_echo_core.matching import Found
     from recall_echo_core.picture import Activity
-    from recall_echo_core.ports import VectorIndex, Vectors
+    from recall_echo_core.ports import Vectors
+    from recall_echo_core.relevance import Asked
     from recall_echo_core.texts import Kind
 
 __all__ = ["PastView"]
@@ -52,7 +54,7 @@ class PastView(View):
         self._still_open = check_open
         self._state = (0, 0)  # of which namespace and generation the graph is
         self._graph: Graph | None = None
-        self._indexes: dict[Kind, VectorIndex] = {}
+        self._texts: Frozen | None = None
 
     @property
     def known_at(self) -> datetime:
@@ -81,7 +83,7 @@ class PastView(View):
         with namespace.reading():  # what has been forgotten since is not answered from a cache
             if self._state != (key.id, namespace.generation):
                 self._state, self._graph = (key.id, namespace.generation), None
-                self._indexes.clear()
+                self._texts = None
         if subject is not None and self._graph is None:
             graph = Graph(key.salt)
             loader = LogLoader(log, key, None, self._known)
@@ -100,11 +102,10 @@ class PastView(View):
     def _accesses(self) -> Mapping[bytes, Activity]:
         return {}  # what waits to be written is of today
 
-    def _nearest(self, kind: Kind, vector: Vectors, limit: int) -> tuple[Found, bool]:
-        if kind not in self._indexes:
-            with self._reading() as graph:
-                self._indexes[kind] = self._room.indexing.everything(
-                    kind, lambda item, position: graph.text_position(item) == position
-                )
-        pairs = self._indexes[kind].search(vector, limit)
-        return best_chunks(pairs), len(pairs) == limit
+    def _matching(
+        self, kind: Kind, asked: Asked, vector: Vectors, limit: int
+    ) -> tuple[Found, bool]:
+        with self._reading() as graph:
+            if self._texts is None:
+                self._texts = self._room.indexing.frozen(graph)
+            return self._texts.search(kind, asked, vector, limit)

@@ -1,6 +1,6 @@
 """Which candidates answer a question, and in what order?
 
-Entities and relations score `0.45 similarity + 0.30 hotness + 0.25 utility`, a relation times its
+Entities and relations score `0.45 relevance + 0.30 hotness + 0.25 utility`, a relation times its
 effective confidence; the best entities are seeds whose neighbours score the seed's score times
 the confidence of the path. An episode is a record of the past: only being recalled makes it hot.
 """
@@ -21,6 +21,7 @@ from recall_echo_core.times import days_between
 
 if TYPE_CHECKING:
     from recall_echo_core.graph import Graph
+    from recall_echo_core.matching import Match
     from recall_echo_core.settings import Settings
 
 __all__ = ["Ranked", "When", "best", "rank"]
@@ -52,7 +53,7 @@ class Ranked(msgspec.Struct, frozen=True):
 
 def rank(
     graph: Graph,
-    found: Mapping[Kind, Mapping[bytes, float]],
+    found: Mapping[Kind, Mapping[bytes, Match]],
     when: When,
     settings: Settings,
     pending: Mapping[bytes, Activity] | None = None,
@@ -61,16 +62,16 @@ def rank(
 
     Args:
         graph: What is known.
-        found: Similarity of each item found, by kind.
+        found: How well each item matches the question, by kind.
         when: When the question is asked, and about when.
         settings: Weights and the reach of the graph.
         pending: Accesses not yet in the graph.
     """
     heat = _Heat(graph, when.now, pending or {})
     ranked: dict[bytes, Ranked] = {}
-    for kind, similarities in found.items():
-        for item, similarity in similarities.items():
-            candidate = _scored(graph, kind, item, similarity, when, settings, heat)
+    for kind, matches in found.items():
+        for item, match in matches.items():
+            candidate = _scored(graph, kind, item, match, when, settings, heat)
             if candidate is not None:
                 ranked[item] = candidate
     for neighbour in _expanded(graph, ranked.values(), when, settings):
@@ -108,7 +109,7 @@ def _scored(
     graph: Graph,
     kind: Kind,
     item: bytes,
-    similarity: float,
+    match: Match,
     when: When,
     settings: Settings,
     heat: _Heat,
@@ -126,11 +127,12 @@ def _scored(
         active_at = period.observed_at
         confidence = effective(period, when.now, graph.folding, mark.group.key)
     score = weighed(
-        similarity,
+        match.relevance,
         heat.hotness(item, active_at),
         heat.utility(item),
         settings.weights,
         confidence,
+        match.parts,
     )
     return Ranked(kind, item, score, confidence, period=period)
 

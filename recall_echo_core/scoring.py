@@ -1,4 +1,4 @@
-"""How one candidate is weighed: similarity, hotness and utility, kept apart in the result."""
+"""How one candidate is weighed: relevance, hotness and utility, kept apart in the result."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Weights(msgspec.Struct, frozen=True):
 class Score(msgspec.Struct, frozen=True):
     """A number to rank by, and the parts it was made of.
 
-    `parts` of a candidate found by its text: similarity, hotness, utility (each before its
-    weight), and confidence where it scaled the sum. Of one reached through the graph: parent (the
-    score it started from) and confidence (of the path).
+    `parts` of a candidate found by its text: relevance, hotness, utility (each before its weight),
+    what relevance was made of, and confidence where it scaled the sum. Of one reached through the
+    graph: parent (the score it started from) and confidence (of the path).
     """
 
     value: float
@@ -56,27 +56,29 @@ def hotness(accesses: int, days: float) -> float:
 
 
 def weighed(
-    similarity: float,
+    relevance: float,
     heat: float,
     utility: float,
     weights: Weights,
     confidence: float | None = None,
+    made_of: Mapping[str, float] | None = None,
 ) -> Score:
     """Return the score of a candidate found by its text.
 
     Args:
-        similarity: Cosine of query and text; below 0 counts as 0.
+        relevance: How well it matches the question, in [0, 1]; below 0 counts as 0.
         heat: `hotness` of the candidate.
         utility: Its utility, in [0, 1].
         weights: How much each of the three counts.
         confidence: Effective confidence of a relation; scales the whole sum.
+        made_of: What the relevance was made of, to be shown.
 
     >>> weighed(0.8, 0.5, 0.5, Weights()).value
     0.635
     """
-    similarity = max(0.0, similarity)
-    value = weights.semantic * similarity + weights.hotness * heat + weights.utility * utility
-    parts = {"similarity": similarity, "hotness": heat, "utility": utility}
+    relevance = max(0.0, relevance)
+    value = weights.semantic * relevance + weights.hotness * heat + weights.utility * utility
+    parts = {"relevance": relevance, **(made_of or {}), "hotness": heat, "utility": utility}
     if confidence is not None:
         value *= confidence
         parts["confidence"] = confidence

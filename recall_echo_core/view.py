@@ -26,6 +26,7 @@ from recall_echo_core.paths import reachable, separate_trails
 from recall_echo_core.portray import detail_positions, entity_of, episode_of, path_of, relation_of
 from recall_echo_core.recall import When
 from recall_echo_core.recalled import Recall
+from recall_echo_core.relevance import Asked
 from recall_echo_core.statements import Speaker
 from recall_echo_core.times import to_datetime
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from recall_echo_core.engine import Engine, Room
     from recall_echo_core.graph import Graph
-    from recall_echo_core.indexing import Found
+    from recall_echo_core.matching import Found
     from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
     from recall_echo_core.texts import Kind
@@ -85,8 +86,10 @@ class View:
         """Return the accesses that are not in the graph yet."""
         return self._room.receipts.accesses()
 
-    def _nearest(self, kind: Kind, vector: Vectors, limit: int) -> tuple[Found, bool]:
-        return self._room.indexing.search(kind, vector, limit)
+    def _matching(
+        self, kind: Kind, asked: Asked, vector: Vectors, limit: int
+    ) -> tuple[Found, bool]:
+        return self._room.indexing.search(kind, asked, vector, limit)
 
     # Questions
 
@@ -110,9 +113,10 @@ class View:
         self._room.indexing.catch_up()
         namespace = self._room.namespace
         answering = Answering(
-            namespace.log, namespace.key, self._reading, self._nearest, self._engine.settings
+            namespace.log, namespace.key, self._reading, self._matching, self._engine.settings
         )
         hits = answering.hits(
+            Asked.of(question),
             self._engine.embedder.embed([question])[0],
             k=most,
             kinds=wanted,

@@ -57,14 +57,15 @@ def test_a_refused_text_is_kept_and_the_others_are_found(memory: Memory, caplog)
 
 
 def test_a_refused_text_is_tried_again_by_verify(memory: Memory, monkeypatch) -> None:
-    """Once the model can read it, it is found."""
+    """It is found by its words meanwhile; once the model can read it, by its meaning too."""
     memory.record([{"content": "poison ccc"}])
-    assert found(memory, "ccc") == []
+    assert found(memory, "ccc") == ["user: poison ccc"]
+    assert memory.recall("ccc").hits[0].parts["similarity"] == 0.0
     assert memory.verify().mended == ()
     monkeypatch.setattr(Letters, "__call__", lambda self, texts: [[1.0] * 8 for _ in texts])
 
     assert memory.verify().mended == ("1 texts had no vectors",)
-    assert found(memory, "ccc") == ["user: poison ccc"]
+    assert memory.recall("ccc").hits[0].parts["similarity"] > 0.0
 
 
 def test_a_model_that_is_down_is_our_error_and_loses_nothing(

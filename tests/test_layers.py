@@ -24,12 +24,13 @@ CORE, ADAPTERS = "recall_echo_core", "recall_echo_adapters"
 # From the ground up. A module may be listed before it is written.
 STOREYS: list[set[str]] = [
     {"confidence", "utility", "scoring", "errors", "names", "times", "texts", "chunks"},
-    {"arguments", "words", "settings"},
-    {"metadata", "events", "model"},
+    {"arguments", "words", "settings", "lexical"},
+    {"metadata", "events", "model", "terms"},
     {"fold", "ports", "render", "usage"},
-    {"picture"},
-    {"graph"},
-    {"paths"},
+    {"picture", "closeness"},
+    {"graph", "conversation"},
+    {"paths", "catalogue", "relevance"},
+    {"matching"},
     {"recall", "explain", "portray", "statements", "outcomes", "paging", "receipts", "admission"}
     | {"forgetting", "reidentify"}
     | {"stores.vectors", "stores.exact", "stores.chroma", "stores.fastembed", "stores.callable"}
@@ -37,7 +38,8 @@ STOREYS: list[set[str]] = [
     | {"stores.schema", "stores.rows", "stores.sql", "stores.embeddings", "stores.erasing"}
     | {"stores.snapshots", "stores.folders"},
     {"namespace", "recalled", "same_model", "background"},
-    {"embedding", "contents"},
+    {"embedding", "contents", "searching"},
+    {"cataloguing", "frozen"},
     {"indexing"},
     {"answer", "engine"},
     {"view"},
@@ -71,7 +73,8 @@ ROOMS: dict[str, set[str]] = {
     "fastembed": {f"{CORE}.stores.fastembed"},
     "tokenizers": {f"{CORE}.stores.fastembed"},
     "scipy": {f"{CORE}.confidence"},
-    "regex": {f"{CORE}.words", f"{CORE}.chunks"},
+    "regex": {f"{CORE}.words", f"{CORE}.chunks", f"{CORE}.terms"},
+    "Stemmer": {f"{CORE}.terms"},
     "filelock": {f"{CORE}.stores.view_folder"},
     "rich": {f"{CORE}.cli"},
     "typer": {f"{CORE}.cli"},

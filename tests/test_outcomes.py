@@ -33,8 +33,10 @@ def letters(texts: list[str]) -> list[list[float]]:
     return [[0.01, *(float(text.casefold().count(sign)) for sign in signs)] for text in texts]
 
 
-def opened(folder: Path, clock: Callable[[], datetime], *, background: bool = True) -> Memory:
-    settings = {"vectors": {"background": background}}
+def opened(
+    folder: Path, clock: Callable[[], datetime], *, background: bool = True, **graph: object
+) -> Memory:
+    settings = {"vectors": {"background": background}, "graph": graph}
     return open_memory(folder, embedding=letters, clock=clock, settings=settings)
 
 
@@ -586,7 +588,8 @@ class TestTraces:
         self, tmp_path: Path, clock: MovableClock
     ) -> None:
         """Of two recalls of the same question only hotness differs, and it rises 1/2, 2/3, 3/4."""
-        with opened(tmp_path, clock, background=False) as memory:
+        alone = {"min_confidence": 1.0}  # every entity is found by its own text
+        with opened(tmp_path, clock, background=False, expansion=alone) as memory:
             for fact in FACTS:
                 memory.remember(*fact)
             memory.record([{"content": "Alice works hard"}])
@@ -600,7 +603,7 @@ class TestTraces:
                 assert rest(hit) == next(rest(other) for other in first if other.id == hit.id)
                 assert hit.score == pytest.approx(
                     (
-                        0.45 * hit.parts["similarity"]
+                        0.45 * hit.parts["relevance"]
                         + 0.3 * hit.parts["hotness"]
                         + 0.25 * hit.parts["utility"]
                     )

@@ -66,7 +66,7 @@ def test_a_score_is_the_sum_of_its_weighed_parts(similarity, heat, utility, conf
     total = 0.5 * similarity + 0.2 * heat + 0.3 * utility
 
     assert score.value == pytest.approx(total * (1.0 if confidence is None else confidence))
-    parts = {"similarity": similarity, "hotness": heat, "utility": utility}
+    parts = {"relevance": similarity, "hotness": heat, "utility": utility}
     assert score.parts == (parts if confidence is None else {**parts, "confidence": confidence})
 
 

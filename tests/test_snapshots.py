@@ -15,13 +15,12 @@ from recall_echo_core.errors import StoreError
 from recall_echo_core.events import EvidenceObserved
 from recall_echo_core.graph import Graph
 from recall_echo_core.namespace import Namespace
+from recall_echo_core.picture import Picture
 from recall_echo_core.stores.snapshots import KEPT, Snapshots
 from recall_echo_core.stores.sql import SqlLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from recall_echo_core.picture import Picture
 
 SALT = b"0" * 16
 
@@ -48,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def snapshots(folder: Path) -> Snapshots:
-    return Snapshots(folder, "log:0")
+    return Snapshots(Picture, folder, "log:0")
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def relabelled(path: Path) -> None:
 
 
 def foreign(path: Path) -> None:
-    Snapshots(path.parent, "log:1").write(picture(10))
+    Snapshots(Picture, path.parent, "log:1").write(picture(10))
 
 
 def unreadable(path: Path) -> None:
@@ -129,14 +128,14 @@ def of_another_shape(path: Path) -> None:
     class Other(msgspec.Struct):
         position: int
 
-    Snapshots(path.parent, "log:0").write(Other(10))
+    Snapshots(Picture, path.parent, "log:0").write(Other(10))
 
 
 def folding_nonsense(path: Path) -> None:
     wrong = msgspec.to_builtins(picture(10), builtin_types=(bytes,))
     wrong["folding"]["decay_floor"] = 7.0
     other = msgspec.defstruct("Other", list(wrong))
-    Snapshots(path.parent, "log:0").write(other(**wrong))
+    Snapshots(Picture, path.parent, "log:0").write(other(**wrong))
 
 
 DAMAGE = [

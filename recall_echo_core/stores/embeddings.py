@@ -177,6 +177,37 @@ class Embeddings:
                 return
             start = rows[-1][0], rows[-1][1], rows[-1][2]
 
+    def similarities(self, texts: Sequence[TextKey], vector: Vectors) -> dict[TextKey, float]:
+        """Return the cosine similarity of some texts to a vector: of each the best chunk.
+
+        A text without vectors, or whose vectors are damaged, is left out.
+        """
+        wanted = {(text.position, text.item): text for text in texts}
+        positions = sorted({text.position for text in texts})
+        table, length = embeddings.c, float(np.linalg.norm(vector))
+        found: dict[TextKey, float] = {}
+        rows: list[Row[Any]] = []
+        with translated("reading embeddings"), self._log.engine.connect() as connection:
+            for start in range(0, len(positions), IN_LIST):
+                vectors = sqlalchemy.cast(table.vector, Bytes).label("vector")
+                query = select(table.position, table.item, table.chunk, vectors).where(
+                    table.namespace == self._namespace,
+                    table.position.in_(positions[start : start + IN_LIST]),
+                )
+                rows += connection.execute(query)
+        rows = [row for row in rows if tuple(row)[:2] in wanted and self._is_whole(row)]
+        if not rows or not length:
+            return found
+        matrix = np.frombuffer(b"".join(row.vector[:-SUM] for row in rows), dtype="<f4")
+        matrix = matrix.reshape(len(rows), self._dimension)
+        lengths = np.linalg.norm(matrix, axis=1)
+        cosines = matrix @ np.asarray(vector, dtype=np.float32) / length
+        for row, cosine, size in zip(rows, cosines, lengths, strict=True):
+            text = wanted[row.position, row.item]
+            similarity = float(cosine / size) if size else 0.0
+            found[text] = max(similarity, found.get(text, -1.0))
+        return found
+
     def _rows(self, new: Sequence[tuple[TextKey, Vectors]]) -> list[dict[str, Any]]:
         rows = []
         for text, vectors in new:

@@ -13,12 +13,11 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from recall_echo_core.errors import StoreError
-from recall_echo_core.picture import Picture
 
 __all__ = ["Snapshots"]
 
@@ -26,13 +25,25 @@ log = logging.getLogger(__name__)
 MAGIC: Final = b"recall-echo snapshot 1\n"
 KEPT: Final = 2
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Picture)
 
 
-class Snapshots:
-    """The snapshots of one namespace.
+class Pictured(Protocol):
+    """What can be kept: plain values, and how far in the log they go."""
+
+    @property
+    def position(self) -> int:
+        """The newest event that is in it."""
+        ...
+
+
+P = TypeVar("P", bound=Pictured)
+
+
+class Snapshots(Generic[P]):
+    """The snapshots of one view of one namespace.
 
     Args:
+        shape: What is kept.
         folder: Where the files lie; made when the first is written.
         identity: Names the log and its generation; a snapshot of another one is never used.
         mark: Tells one event at a position from another; so a snapshot is not used either once
@@ -40,11 +51,16 @@ class Snapshots:
     """
 
     def __init__(
-        self, folder: Path, identity: str, mark: Callable[[int], str] = lambda _: ""
+        self,
+        shape: type[P],
+        folder: Path,
+        identity: str,
+        mark: Callable[[int], str] = lambda _: "",
     ) -> None:
         self._folder, self._identity, self._mark = folder, identity, mark
+        self._decoder = msgspec.msgpack.Decoder(shape)
 
-    def write(self, picture: Picture) -> None:
+    def write(self, picture: P) -> None:
         """Keep a picture durably, and drop all but the newest two."""
         body = zlib.compress(_encoder.encode(picture), level=1)
         target = self._folder / f"{picture.position:020}.snapshot"
@@ -63,7 +79,7 @@ class Snapshots:
                 aside.unlink(missing_ok=True)
             raise StoreError(f"writing the snapshot {target} failed: {error}") from error
 
-    def newest(self, upto: int) -> Picture | None:
+    def newest(self, upto: int) -> P | None:
         """Return the newest readable picture at or before a position, if there is one."""
         for path in self._newest_first():
             picture = self._read(path)
@@ -71,7 +87,7 @@ class Snapshots:
                 return picture
         return None
 
-    def _read(self, path: Path) -> Picture | None:
+    def _read(self, path: Path) -> P | None:
         try:
             content = path.read_bytes()
             digest, body = content[len(MAGIC) :][:32], content[len(MAGIC) + 32 :]
@@ -79,7 +95,7 @@ class Snapshots:
             if not content.startswith(MAGIC) or digest != self._digest(position, body):
                 log.warning("passing over the snapshot %s: damaged, or of another log", path)
                 return None
-            return _decoder.decode(zlib.decompress(body))
+            return self._decoder.decode(zlib.decompress(body))
         except (OSError, zlib.error, msgspec.MsgspecError) as error:
             log.warning("passing over the snapshot %s: %s", path, error)
             return None

@@ -1,0 +1,137 @@
+"""Which episodes stand beside which, who speaks how, and what do they call by name?
+
+What ranking knows of episodes besides their words and their meaning: running sums over all of
+them, and the neighbours of each.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from recall_echo_core.names import normalised
+from recall_echo_core.terms import mentions_in
+
+if TYPE_CHECKING:
+    from recall_echo_core.picture import EpisodeMark
+
+__all__ = ["Conversation", "ConversationPicture"]
+
+SHORT: Final = 30  # terms; half the floor under lengths
+SMOOTHING: Final = 50  # words a speaker is taken to have said besides, none in the first person
+FIRST_PERSON: Final = frozenset(
+    "i me my mine myself i'm i've i'd i'll we us our ours we're we've we'd we'll".split()
+)
+NONE: Final = -1
+
+
+class ConversationPicture(msgspec.Struct, array_like=True):
+    """Everything a conversation holds, as plain values."""
+
+    sessions: list[str | None]
+    speakers: list[str]
+    asking: bytes
+    short: int
+    words: dict[str, tuple[int, int]]
+    mentions: dict[str, list[int]]
+
+
+class Conversation:
+    """The episodes of one namespace, numbered as `Lexical` numbers them."""
+
+    def __init__(self) -> None:
+        self.sessions: list[str | None] = []
+        self.speakers: list[str] = []
+        self.asking = bytearray()
+        self.before = array("i")
+        self.after = array("i")
+        self._newest: dict[str, int] = {}
+        self._short = 0
+        self._words: dict[str, tuple[int, int]] = {}  # speaker -> words, first-person words
+        self._mentions: dict[str, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.speakers)
+
+    def add(self, mark: EpisodeMark, content: str, length: int) -> None:
+        """Add the next episode; `length` is how many terms it has."""
+        number = len(self.speakers)
+        speaker = normalised(mark.name or mark.role)
+        self._place(mark.session, number)
+        self.speakers.append(speaker)
+        self.asking.append(content.rstrip().endswith(("?", "？", "؟")))
+        self._short += length < SHORT
+        words = content.casefold().replace("’", "'").split()
+        said, own = self._words.get(speaker, (0, 0))
+        mine = sum(word.strip('.,;:!?"()') in FIRST_PERSON for word in words)
+        self._words[speaker] = (said + len(words), own + mine)
+        for name in set(mentions_in(content)):
+            self._mentions.setdefault(name, []).append(number)
+
+    def _place(self, session: str | None, number: int) -> None:
+        """Note which episode stood before; one without a session stands alone."""
+        before = NONE if session is None else self._newest.get(session, NONE)
+        self.sessions.append(session)
+        self.before.append(before)
+        self.after.append(NONE)
+        if before != NONE:
+            self.after[before] = number
+        if session is not None:
+            self._newest[session] = number
+
+    @property
+    def short(self) -> float:
+        """Share of episodes that are short; 0 when there is none."""
+        return self._short / len(self.speakers) if self.speakers else 0.0
+
+    @property
+    def many_sessions(self) -> bool:
+        """Whether there is more than one session."""
+        return len(self._newest) > 1
+
+    def voices(self) -> Mapping[str, float]:
+        """Return how much each speaker speaks of themselves, beside who does so most: 0 to 1."""
+        rates = {who: own / (said + SMOOTHING) for who, (said, own) in self._words.items()}
+        most = max(rates.values(), default=0.0)
+        return {who: rate / most for who, rate in rates.items()} if most else {}
+
+    def sharing(self, content: str, question: str) -> Iterator[tuple[float, Sequence[int]]]:
+        """Yield the episodes that share a mention with a text, and how rare that mention is.
+
+        Mentions in the question, in one text only, or in too many, are passed over.
+        """
+        count = len(self.speakers)
+        most = max(5.0, 0.02 * count)
+        asked = normalised(question)
+        for name in sorted(set(mentions_in(content))):
+            having = self._mentions.get(name, ())
+            if 2 <= len(having) <= most and name not in asked:
+                yield math.log(count / len(having)) / math.log(count), having
+
+    def picture(self) -> ConversationPicture:
+        """Return everything this holds."""
+        return ConversationPicture(
+            self.sessions,
+            self.speakers,
+            bytes(self.asking),
+            self._short,
+            self._words,
+            self._mentions,
+        )
+
+    @classmethod
+    def of(cls, picture: ConversationPicture) -> Conversation:
+        """Return the conversation a picture was taken of."""
+        conversation = cls()
+        for number, session in enumerate(picture.sessions):
+            conversation._place(session, number)
+        conversation.speakers = picture.speakers
+        conversation.asking = bytearray(picture.asking)
+        conversation._short = picture.short
+        conversation._words = picture.words
+        conversation._mentions = picture.mentions
+        return conversation

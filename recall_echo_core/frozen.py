@@ -1,0 +1,75 @@
+"""How is an earlier state of a namespace searched?
+
+Exactly, over the vectors that its texts had then, and with the words and surroundings of then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from recall_echo_core.catalogue import Catalogue
+from recall_echo_core.contents import contents_in
+from recall_echo_core.matching import Found, matched
+from recall_echo_core.searching import best_chunks
+from recall_echo_core.texts import KINDS, Kind, parse_key
+
+if TYPE_CHECKING:
+    from recall_echo_core.graph import Graph
+    from recall_echo_core.namespace import Namespace
+    from recall_echo_core.ports import VectorIndex, Vectors
+    from recall_echo_core.relevance import Asked
+
+__all__ = ["Frozen"]
+
+
+class Frozen:
+    """The texts of one graph that does not change any more.
+
+    Args:
+        graph: What was known.
+        namespace: Whose log holds the texts.
+        kept: Yields the kept vectors of a kind, of whatever version of a text.
+        exact: Makes an empty exact index.
+        dimension: Of the vectors.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        namespace: Namespace,
+        kept: Callable[[Kind], Iterator[tuple[list[str], Vectors]]],
+        exact: Callable[[], VectorIndex],
+        dimension: int,
+    ) -> None:
+        self._contents = contents_in(graph, namespace.log, namespace.key, graph.texts_after(0))
+        self._catalogue = Catalogue(dimension)
+        for text, content in self._contents.items():
+            self._catalogue.add(text, content, graph.episodes.get(text.item))
+        self._indexes = {kind: exact() for kind in KINDS}
+        for kind, index in self._indexes.items():
+            for keys, vectors in kept(kind):
+                places = [
+                    place
+                    for place, (item, position) in enumerate(map(parse_key, keys))
+                    if graph.text_position(item) == position
+                ]
+                wanted = [keys[place] for place in places]
+                index.upsert(wanted, vectors[places])
+                if kind == "episode":
+                    self._catalogue.measure(wanted, vectors[places])
+
+    def search(self, kind: Kind, asked: Asked, vector: Vectors, limit: int) -> tuple[Found, bool]:
+        """Return what matches a question best; nothing else is to be had."""
+        index = self._indexes[kind]
+        near = best_chunks(index.search(vector, index.count()))
+        found = matched(
+            kind,
+            asked,
+            near,
+            limit,
+            self._catalogue,
+            lambda _: {},  # all that have vectors are near
+            lambda text: self._contents.get(text, ""),
+        )
+        return found, False
