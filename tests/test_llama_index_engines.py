@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from llama_index.core.chat_engine import (
 )
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import instrument_tags
 from llama_index_scripted import ScriptedLLM
 
@@ -402,3 +404,107 @@ async def test_a_rule_that_raises_is_logged_and_breaks_nothing(
         assert await ask(simple, "achat") == ANSWER
 
     assert "an outcome was not counted" in caplog.text
+
+
+@pytest.mark.parametrize("way", ["achat", "astream_chat", "agent", "retriever"])
+async def test_nothing_of_an_async_turn_happens_in_the_loops_thread(
+    way: str, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops_thread, seen = threading.get_ident(), dict[str, int]()
+    for verb in ("recall", "mark_used", "record", "feedback", "link"):
+        real = getattr(Memory, verb)
+
+        def watched(*args: Any, verb: str = verb, real: Any = real, **kwargs: Any) -> Any:
+            seen[verb] = threading.get_ident()
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(Memory, verb, watched)
+    chat = RecallEchoMemory.from_defaults(memory)
+    llm = ScriptedLLM(replies=[ANSWER])
+
+    with RecallEchoInstrumentation(memory, on_success=1.0) as outcomes:
+        if way == "agent":
+            await agent_of("FunctionAgent", llm).run(user_msg=QUESTION, memory=chat)
+        elif way == "retriever":
+            own = ContextChatEngine.from_defaults(
+                retriever=RecallEchoRetriever(chat), llm=llm, memory=chat
+            )
+            await own.achat(QUESTION)
+        else:
+            await ask(engine("simple", llm, chat, memory), way)
+        await settled(outcomes)
+
+    assert len(seen) == 5
+    assert loops_thread not in seen.values()
+
+
+async def test_a_call_around_several_turns_is_one_run(told: Told) -> None:
+    seen: list[str] = []
+
+    @get_dispatcher().span
+    def handle() -> str:
+        for question in (QUESTION, "What does Bob own?"):
+            chat = RecallEchoMemory.from_defaults(told.memory)
+            engine("simple", ScriptedLLM(replies=[ANSWER]), chat, told.memory).chat(question)
+            assert chat.recall_ids
+        return "done"
+
+    with RecallEchoInstrumentation(told.memory, outcome=lambda run: seen.append(run.text) or 1.0):
+        handle()
+
+    assert seen == ["done"]
+    assert told.counts == (2, 2, 2)
+
+
+async def test_many_streams_at_once_each_have_their_own_end(told: Told) -> None:
+    async def one(number: int) -> None:
+        chat = RecallEchoMemory.from_defaults(told.memory)
+        fails = number % 3 == 0
+        llm = ScriptedLLM(replies=[ANSWER], pause=0.001, fail_after=4 if fails else None)
+        with suppress(Exception):
+            await ask(engine("simple", llm, chat, told.memory), "astream_chat")
+
+    with RecallEchoInstrumentation(told.memory, on_success=1.0) as outcomes:
+        await asyncio.gather(*(one(number) for number in range(24)))
+        await settled(outcomes)
+
+    assert sorted(told.verdicts) == [0.0] * 8 + [1.0] * 16
+    assert outcomes.open_runs == 0
+    assert len(outcomes._streams) == 0
+    assert outcomes._names == {}
+
+
+async def test_an_agent_that_may_not_go_on_closes_its_turn(told: Told) -> None:
+    llm = ScriptedLLM(replies=[("look", {"question": "x"})] * 3 + [ANSWER])
+    agent = FunctionAgent(llm=llm, tools=[look], early_stopping_method="generate", streaming=False)
+    chat = RecallEchoMemory.from_defaults(told.memory)
+
+    with RecallEchoInstrumentation(told.memory, on_success=1.0):
+        await agent.run(user_msg=QUESTION, memory=chat, max_iterations=3)
+
+    assert told.counts == (1, 1, 1)
+    assert [one.content for one in told.memory.episodes()] == [QUESTION, ANSWER]
+
+
+async def test_a_memory_shown_by_the_system_message_reaches_a_function_agent(told: Told) -> None:
+    chat = RecallEchoMemory.from_defaults(told.memory, insert="system")
+    llm = ScriptedLLM(replies=[ANSWER])
+    agent = FunctionAgent(llm=llm, tools=[look], system_prompt="Be kind.")
+
+    await agent.run(user_msg=QUESTION, memory=chat)
+
+    assert llm.roles == ["system", "system", "user"]
+    assert "Ada lives in Paris" in llm.shown
+
+
+@pytest.mark.parametrize("kind", ["simple", "context", "condense", "FunctionAgent", "ReActAgent"])
+async def test_by_default_an_engine_has_one_system_message(kind: str, told: Told) -> None:
+    chat = RecallEchoMemory.from_defaults(told.memory)
+    llm = agents_llm(kind, ANSWER) if kind.endswith("Agent") else ScriptedLLM(replies=[ANSWER])
+    if kind.endswith("Agent"):
+        await agent_of(kind, llm).run(user_msg=QUESTION, memory=chat)
+    else:
+        await ask(engine(kind, llm, chat, told.memory), "achat")
+
+    assert llm.roles.count("system") <= 1
+    assert "Ada lives in Paris" in llm.shown

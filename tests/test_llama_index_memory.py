@@ -288,7 +288,10 @@ def test_a_message_longer_than_the_limit_is_shortened_and_not_refused(memory: Me
     shown = chat.get(initial_token_count=200)
 
     assert len(shown) == 1
-    assert len(counted(str(shown[0].content))) <= 2_000
+    said = str(shown[0].content)
+    assert said.endswith("word49999")
+    assert "word0 " in said
+    assert len(counted(said)) <= 100
     assert texts(chat.get_all()) == [long]
     SimpleChatEngine.from_defaults(
         llm=ScriptedLLM(replies=["I see."]), memory=chat, system_prompt="Be kind. " * 200
@@ -331,8 +334,27 @@ def test_older_turns_leave_the_window_whole(memory: Memory) -> None:
     assert len(chat.get_all()) == 40
 
 
+@pytest.mark.parametrize("insert", ["system", "user"])
+@pytest.mark.parametrize("limit", [1, 10, 60, 200])
+def test_a_question_is_never_cut_for_what_is_remembered(
+    memory: Memory, limit: int, insert: Any
+) -> None:
+    for number in range(50):
+        memory.remember("Ada", "KNOWS", f"Person {number}")
+    chat = RecallEchoMemory.from_defaults(
+        memory, token_limit=limit, tokenizer_fn=counted, k=50, insert=insert
+    )
+    chat.put(message("user", QUESTION))
+
+    shown = chat.get(initial_token_count=500)
+
+    if limit >= 10:
+        assert str(shown[-1].content).endswith(QUESTION)
+    assert sum(len(counted(str(one.content))) for one in shown) <= max(8, limit)
+
+
 def test_a_wrong_option_is_refused_where_it_is_given(memory: Memory) -> None:
-    for wrong in ({"token_limit": 0}, {"k": 0}, {"insert": "top"}, {"save": "all"}):
+    for wrong in ({"token_limit": 0}, {"k": 0}, {"insert": "top"}, {"save": "all"}, {"user": "a"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             RecallEchoMemory.from_defaults(memory, **wrong)
 

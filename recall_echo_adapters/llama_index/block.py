@@ -58,7 +58,7 @@ class RecallEchoMemoryBlock(BaseMemoryBlock[str]):
         save: Whose messages are kept: both, user or none.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: Memory = Field(exclude=True, repr=False)
     name: str = "recall_echo"

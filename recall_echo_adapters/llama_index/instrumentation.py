@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -89,6 +90,7 @@ class RecallEchoInstrumentation:
         self._streams = Streams(max_open)
         self._names: dict[str, str] = {}  # outermost span -> the run its tags name
         self._lock = threading.Lock()
+        self._beside: ThreadPoolExecutor | None = None
         self._spans, self._events = _Spans(), _Events()
         self._spans._owner = self._events._owner = self
 
@@ -107,11 +109,22 @@ class RecallEchoInstrumentation:
         return self
 
     def uninstall(self) -> None:
-        """Stop to listen; runs that are going on get no verdict."""
+        """Stop to listen, once all verdicts are given; runs that are going on get none."""
         root = get_dispatcher()
         with self._lock:
             root.span_handlers = [one for one in root.span_handlers if one is not self._spans]
             root.event_handlers = [one for one in root.event_handlers if one is not self._events]
+        self.flush()
+
+    def flush(self) -> None:
+        """Wait until the verdicts on all runs that have ended are given.
+
+        Those on async runs are given in a thread beside the event loop, so a moment later.
+        """
+        with self._lock:
+            beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.shutdown()
 
     def __enter__(self) -> Self:
         return self.install()
@@ -173,7 +186,17 @@ class RecallEchoInstrumentation:
         with self._lock:
             named = self._names.pop(root, None)
         if run is not None and run.recalls and not isinstance(instance, PARTS):
-            credit(self._memory, run if named is None else _renamed(run, named), self._verdicts)
+            self._credit(run if named is None else replace(run, id=named))
+
+    def _credit(self, run: Run) -> None:
+        """Give the verdict: at once, or beside the event loop if one is running here."""
+        if not _in_a_loop():
+            credit(self._memory, run, self._verdicts)
+            return
+        with self._lock:
+            if self._beside is None:
+                self._beside = ThreadPoolExecutor(1, thread_name_prefix="recall-echo-outcomes")
+            self._beside.submit(_logged, credit, self._memory, run, self._verdicts)
 
 
 class _Spans(BaseSpanHandler[BaseSpan]):
@@ -231,8 +254,12 @@ def _logged(tell: Any, *what: Any) -> None:
         log.exception("an outcome was not counted")
 
 
-def _renamed(run: Run, name: str) -> Run:
-    return replace(run, id=name)
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _writes_a_stream(span: str) -> bool:

@@ -60,7 +60,8 @@ class RecallEchoMemory(BaseMemory):
         token_limit: Most tokens of the messages that the model sees; raising it keeps more of the
             older turns. A last question that is longer is shortened, never refused.
         k: Most memories recalled for a turn; raising it adds less relevant ones at the end.
-        max_tokens: Most tokens of them, out of `token_limit`; raising it shows more of them.
+        max_tokens: Most tokens of them, out of `token_limit`, of which they take half at most;
+            raising it shows more of them.
         insert: Where the model sees them: with the user's last message, which every engine and
             agent passes on; in the `system` message, which a ReActAgent throws away; or, with
             `none`, nowhere, as for an engine that has a `RecallEchoRetriever`.
@@ -70,7 +71,7 @@ class RecallEchoMemory(BaseMemory):
         tokenizer_fn: Returns the tokens of a text; by default about one for three bytes.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: Memory = Field(exclude=True, repr=False)
     session_id: str = Field(default_factory=generate_chat_store_key, min_length=1)
@@ -110,11 +111,12 @@ class RecallEchoMemory(BaseMemory):
             options: The attributes of the class.
 
         Raises:
-            ValueError: no `user_id` though it is required, or an attribute that cannot be.
+            ValueError: no `user_id` though it is required, or an option that there is not.
         """
         own = memory_of(memory, "user_id", {"user_id": user_id}, required=require_namespace)
-        given = {name: value for name, value in options.items() if value is not None}
-        made = cls(memory=own, **given)
+        if options.get("session_id") is None:
+            options.pop("session_id", None)
+        made = cls(memory=own, **options)
         if made.reference is not None:
             register_memory(made.reference, memory)
         made._messages = list(chat_history or ())
@@ -132,7 +134,8 @@ class RecallEchoMemory(BaseMemory):
         with self._lock:
             text = self._recalled(question_in(input))
             limit = self.token_limit - int(kwargs.get("initial_token_count") or 0)
-            shown = windowed(self._messages, limit - self._count(text), self._count)
+            limit -= self._count(text)
+            shown = windowed(self._messages, limit, self._count, least=self.token_limit // 2)
         return [verbatim(message) for message in inserted(shown, text, self.insert)]
 
     async def aget(self, input: Any = None, **kwargs: Any) -> list[ChatMessage]:
@@ -258,6 +261,10 @@ class RecallEchoMemory(BaseMemory):
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
         """Return what `to_dict` saved, with the memory that its reference names.
 
+        Args:
+            data: What was saved.
+            kwargs: `tokenizer_fn`, which cannot be saved.
+
         Raises:
             LookupError: no such memory here; `register_memory` it before.
         """
@@ -301,16 +308,17 @@ class RecallEchoMemory(BaseMemory):
             return ""
         turn = self._open()
         if turn.question != question:
+            most = max(1, min(self.max_tokens, self.token_limit // 2))
             found = self.memory.recall(
                 question,
                 self.k,
                 run_id=tagged_run(),
-                max_tokens=self.max_tokens,
+                max_tokens=most,
                 count_tokens=self._count,
             )
             turn.question, turn.recall_id = question, found.id
             turn.ids = [hit.id for hit in found]
-            turn.text = found.as_text(self.max_tokens, count_tokens=self._count)
+            turn.text = found.as_text(most, count_tokens=self._count)
         tell(turn.recall_id, self.memory.name, turn.ids)
         return turn.text
 

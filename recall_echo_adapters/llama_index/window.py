@@ -23,7 +23,9 @@ GAP: Final = " […] "
 _SYSTEM: Final = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 
-def windowed(messages: Sequence[ChatMessage], limit: int, count: CountTokens) -> list[ChatMessage]:
+def windowed(
+    messages: Sequence[ChatMessage], limit: int, count: CountTokens, *, least: int = 1
+) -> list[ChatMessage]:
     """Return the newest part of a conversation that holds at most so many tokens.
 
     System messages and the last question stay even if that is more.
@@ -32,6 +34,7 @@ def windowed(messages: Sequence[ChatMessage], limit: int, count: CountTokens) ->
         messages: The conversation.
         limit: Tokens; raising it keeps more of the older turns.
         count: How many tokens a text has.
+        least: Tokens that the last question may have in any case.
     """
     system = [message for message in messages if message.role in _SYSTEM]
     turns = _turns([message for message in messages if message.role not in _SYSTEM])
@@ -40,7 +43,7 @@ def windowed(messages: Sequence[ChatMessage], limit: int, count: CountTokens) ->
     for turn in reversed(turns):
         size = sum(tokens_of(message, count) for message in turn)
         if size > room:
-            kept = kept or _squeezed(turn, room, count)
+            kept = kept or _squeezed(turn, room, count, least)
             break
         kept, room = turn + kept, room - size
     return system + kept
@@ -65,12 +68,16 @@ def _turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
     return turns
 
 
-def _squeezed(turn: Sequence[ChatMessage], room: int, count: CountTokens) -> list[ChatMessage]:
+def _squeezed(
+    turn: Sequence[ChatMessage], room: int, count: CountTokens, least: int
+) -> list[ChatMessage]:
     """Return what of one turn fits: its question, and the newest of what followed."""
     asked, *rest = turn
-    room -= tokens_of(asked, count)
+    size = tokens_of(asked, count)
+    room -= size
     if room < 0:
-        asked = _shortened(asked, room + tokens_of(asked, count), count)
+        if size > max(room + size, least):
+            asked = _shortened(asked, max(room + size, least), count)
         return [asked, *_groups(rest)[-1]] if rest and _is_open(rest) else [asked]
     kept: list[ChatMessage] = []
     for group in reversed(_groups(rest)):
