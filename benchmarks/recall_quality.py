@@ -1,7 +1,7 @@
 """Is the evidence found? Recall of turns and passages, beside baselines and a written recipe.
 
     python benchmarks/recall_quality.py [--data DIR] [--cache DIR] [--sets LoCoMo,BEAM] [--rows ...]
-        [--categories] [--ablation] [--full] [--triples] [--no-house]
+        [--categories] [--ablation] [--full] [--triples] [--no-house | --kept-vectors]
 
 Public questions with gold evidence: LoCoMo (turns of long chats, half of them about things never
 said by the one asked about: "adversarial"), BEAM (long messages of user and assistant), MuSiQue
@@ -30,13 +30,16 @@ from typing import Any
 from recall_quality_parts import baselines, fuller, house
 from recall_quality_parts.embeddings import Embeddings
 from recall_quality_parts.measures import DEPTH, Measured, measured, scores
-from recall_quality_parts.recipe import Recipe, Store
+from recall_quality_parts.recipe import WRITTEN, Recipe, Store
 from recall_quality_parts.sets import FILES, TRIPLES, Corpus, corpora, triples_of
 from rich.console import Console
 from rich.table import Table
 
 CHOSEN = Recipe()
 ABLATION = {
+    "names shared, better of two seeds": replace(CHOSEN, summed=False),
+    "names shared .3": replace(CHOSEN, spread=0.3),
+    "names shared .5": replace(CHOSEN, spread=0.5),
     "measured voices for roles": replace(CHOSEN, roles=False),
     "- voice": replace(CHOSEN, voice=0.0),
     "- named speaker": replace(CHOSEN, named=0.0),
@@ -45,7 +48,7 @@ ABLATION = {
     "- session": replace(CHOSEN, session=0.0),
     "- names shared": replace(CHOSEN, spread=0.0),
     "names shared, ungated": replace(CHOSEN, same=1e9),
-    "- list of asking words": replace(CHOSEN, asking=False),
+    "with a list of asking words": replace(CHOSEN, asking=True),
     "- floor under lengths": replace(CHOSEN, floor=0.0),
     "- dates in the text": replace(CHOSEN, dates=False),
     "words .3, flat": replace(CHOSEN, lexical_short=0.0),
@@ -56,7 +59,7 @@ ABLATION = {
     "whole store": replace(CHOSEN, pool=10**9),
 }
 
-ABLATION_ROWS = {f"  {name}" for name in ABLATION}
+SHOWN = ("dense", "  + dates in the text", "recipe as chosen, one vector", "recall-echo")
 
 console = Console(width=120, highlight=False)
 
@@ -114,11 +117,16 @@ def by_full_recipe(recipe: Recipe, embeddings: Embeddings) -> Opened:
     return opened
 
 
-def by_house(store: Prepared) -> Iterator[Asked]:
-    with house.built(store.corpus) as (memory, units, seconds):
-        count = len(store.corpus.units)
-        console.print(f"recall-echo: {store.corpus.name}, {count} units in {seconds:.1f} s")
-        yield lambda text, vector: house.ranked(memory, units, text)
+def by_house(kept: Embeddings | None) -> Opened:
+    def opened(store: Prepared) -> Iterator[Asked]:
+        with house.built(store.corpus, kept) as (memory, units, seconds):
+            count = len(store.corpus.units)
+            console.print(f"recall-echo: {store.corpus.name}, {count} units in {seconds:.1f} s")
+            yield lambda text, vector: house.ranked(memory, units, text)
+        if kept is not None:
+            kept.write()
+
+    return opened
 
 
 def asked_all(opened: Opened, stores: list[Prepared]) -> dict[str, Measured]:
@@ -135,7 +143,8 @@ def asked_all(opened: Opened, stores: list[Prepared]) -> dict[str, Measured]:
 
 def rows(options: argparse.Namespace, embeddings: Embeddings) -> dict[str, Opened]:
     found = {name: baseline(name) for name in baselines.NAMES}
-    found["recipe, one vector a unit"] = by_recipe(CHOSEN)
+    found["recipe as written, one vector"] = by_recipe(Recipe(**WRITTEN))
+    found["recipe as chosen, one vector"] = by_recipe(CHOSEN)
     if options.triples:
         found["  + ready triples"] = by_recipe(replace(CHOSEN, triples=True))
     if options.full:
@@ -143,7 +152,7 @@ def rows(options: argparse.Namespace, embeddings: Embeddings) -> dict[str, Opene
     if options.ablation:
         found |= {f"  {name}": by_recipe(recipe) for name, recipe in ABLATION.items()}
     if not options.no_house:
-        found["recall-echo"] = by_house
+        found["recall-echo"] = by_house(embeddings if options.kept_vectors else None)
     return found
 
 
@@ -155,6 +164,14 @@ def table(title: str, found: dict[str, dict[str, Measured]], names: list[str]) -
     )
     for row, by_name in found.items():
         made.add_row(row, *(str(by_name[name]) for name in names))
+    return made
+
+
+def categories(found: dict[str, dict[str, Measured]], names: list[str]) -> Table:
+    made = Table("recall@5 / recall@10 / nDCG@10", "n", *(row.strip() for row in found))
+    for name in sorted(names):
+        each = [by_name[name] for by_name in found.values()]
+        made.add_row(name, str(each[0].count), *map(str, each))
     return made
 
 
@@ -171,6 +188,9 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true", help="the recipe without each part")
     parser.add_argument("--full", action="store_true", help="the recipe with more vectors (slow)")
     parser.add_argument("--triples", action="store_true", help="MuSiQue's ready triples as names")
+    parser.add_argument(
+        "--kept-vectors", action="store_true", help="recall-echo, too, takes vectors from the cache"
+    )
     parser.add_argument("--no-house", action="store_true", help="leave recall-echo itself out")
     options = parser.parse_args()
     wanted = [name for name in options.sets.split(",") if (options.data / FILES[name]).is_file()]
@@ -204,12 +224,10 @@ def main() -> None:
     whole = [name for name in names if ":" not in name]
     console.print(table("evidence found", found, whole))
     if options.categories:
-        for name in wanted:
-            parts = [part for part in names if part.startswith(f"{name}:")]
-            shown = {row: by for row, by in found.items() if row not in ABLATION_ROWS}
-            console.print(table(f"{name} by category", shown, parts))
+        shown = {row: by for row, by in found.items() if row in SHOWN}
+        console.print(categories(shown, [name for name in names if ":" in name]))
     for row, by_name in found.items():
-        if options.intervals or row in ("recipe, one vector a unit", "recall-echo"):
+        if options.intervals or row in ("recipe as chosen, one vector", "recall-echo"):
             for name in whole:
                 console.print(f"{row.strip()}, {name}: {by_name[name].intervals}")
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from recall_echo_core import Memory, open_memory
+from recall_quality_parts.embeddings import Embeddings, KeptEmbedder
 from recall_quality_parts.measures import DEPTH
 
 if TYPE_CHECKING:
@@ -43,13 +44,21 @@ def record(memory: Memory, corpus: Corpus) -> dict[str, str]:
 
 
 @contextmanager
-def built(corpus: Corpus) -> Iterator[tuple[Memory, dict[str, str], float]]:
-    """Yield a memory of one corpus, built anew, its units by episode, and the seconds it took."""
+def built(
+    corpus: Corpus, kept: Embeddings | None
+) -> Iterator[tuple[Memory, dict[str, str], float]]:
+    """Yield a memory of one corpus, built anew, its units by episode, and the seconds it took.
+
+    Args:
+        corpus: What to record.
+        kept: Vectors known already, to save the time of the model.
+    """
+    model = None if kept is None else KeptEmbedder(kept)
     last = max((unit.iso for unit in corpus.units if unit.iso), default=None)
     end = datetime.fromisoformat(last).astimezone(UTC) if last else datetime.now(UTC)
     with (
         tempfile.TemporaryDirectory(prefix="recall-echo-") as folder,
-        open_memory(folder, namespace=corpus.name, clock=lambda: end) as memory,
+        open_memory(folder, namespace=corpus.name, embedding=model, clock=lambda: end) as memory,
     ):
         started = time.perf_counter()
         units = record(memory, corpus)

@@ -1,5 +1,6 @@
-"""What does the recipe reach when it is followed to the letter? The yardstick of the house.
+"""What does the recipe reach in plain numpy? The yardstick of the house.
 
+`Recipe(**WRITTEN)` follows `recall_method.md` to the letter; the defaults are what measured better.
 One set of constants for every store; what differs between stores follows from running sums over
 them. Each part of the score can be left out, for the ablation. Section numbers are those of
 `recall_method.md`, the written recipe.
@@ -37,18 +38,22 @@ class Recipe:
     lexical_short: float = 0.15  # the same, times the share of short texts
     neighbour: float = 0.4  # lets a unit gain more from the better of its neighbours
     lift: float = 0.2  # how much closer neighbours have to be for the full weight
-    spread: float = 0.3  # lets a unit gain more from a seed it shares a name with
+    spread: float = 0.4  # lets a unit gain more from a seed it shares a name with
     seeds: int = 2  # units that lead to others
+    summed: bool = True  # add what two seeds lead to, instead of the larger
     same: float = 0.2  # where units are this alike, or more, sharing a name says nothing
     lacking: tuple[float, float] = (0.3, 2.0)  # of what the seed lacks and the unit has
     session: float = 0.2  # lets a unit gain more from the best of its session
     voice: float = 0.3  # lets the voice asked for gain more
-    roles: bool = False  # take the roles of the host, where given, instead of measured voices
+    roles: bool = True  # take the roles of the host, where given, instead of measured voices
     named: float = 0.03  # lets a speaker named in the question gain more
     answer: float = 0.1  # lets what follows a question gain more, times the share of short texts
     dates: bool = True  # index the date with the words
     triples: bool = False  # take subjects and objects of ready triples as names, too
-    asking: bool = True  # leave words that only ask out of the question
+    asking: bool = False  # leave words that only ask out of the question
+
+
+WRITTEN = {"spread": 0.3, "summed": False, "roles": False, "asking": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,7 @@ class Store:
             return gained
         asked, most = text.lower(), max(5.0, 0.02 * self.count)
         for seed in best(score, recipe.seeds):
+            led = np.zeros(self.count)
             lacks = idf.keys() - self._terms[seed]
             for name in sorted(self._mentions[seed]):
                 having = self._mentioning[name]
@@ -204,7 +210,8 @@ class Store:
                         told = sum(idf[term] for term in lacks & self._terms[place]) / total
                         share = recipe.lacking[0] + recipe.lacking[1] * told
                         gain = weight * float(score[seed]) * rare * share
-                        gained[place] = max(gained[place], gain)
+                        led[place] = max(led[place], gain)
+            gained = gained + led if recipe.summed else np.maximum(gained, led)
         return gained
 
     def _in_session(self, score: Scores) -> Scores:

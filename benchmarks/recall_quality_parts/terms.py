@@ -52,7 +52,7 @@ ASKS_YOU = re.compile(
 )
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 LONG_WORD = re.compile(r"\b\w\w+\b")
-NAME = re.compile(r"[A-Z][\w'’.&-]*(?:\s+(?:(?:of|the|de|and)\s+){0,2}[A-Z0-9][\w'’.&-]*)*")
+NAME = re.compile(r"[A-Z][\w'’-]*(?:\s+[A-Z][\w'’-]*)*")
 
 _stemmer = Stemmer.Stemmer("english")
 
