@@ -71,21 +71,24 @@ def _turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
 def _squeezed(
     turn: Sequence[ChatMessage], room: int, count: CountTokens, least: int
 ) -> list[ChatMessage]:
-    """Return what of one turn fits: its question, and the newest of what followed."""
+    """Return what of one turn fits: its question, and the newest of what followed.
+
+    Results that the model has yet to read stay, whatever their size.
+    """
     asked, *rest = turn
+    groups = _groups(rest)
+    unread = groups.pop() if rest and _is_open(rest) else []
     size = tokens_of(asked, count)
-    room -= size
-    if room < 0:
-        if size > max(room + size, least):
-            asked = _shortened(asked, max(room + size, least), count)
-        return [asked, *_groups(rest)[-1]] if rest and _is_open(rest) else [asked]
+    if size > max(room, least):
+        asked = _shortened(asked, max(room, least), count)
+    room -= size + sum(tokens_of(message, count) for message in unread)
     kept: list[ChatMessage] = []
-    for group in reversed(_groups(rest)):
+    for group in reversed(groups):
         size = sum(tokens_of(message, count) for message in group)
         if size > room:
             break
         kept, room = group + kept, room - size
-    return [asked, *kept]
+    return [asked, *kept, *unread]
 
 
 def _is_open(messages: Sequence[ChatMessage]) -> bool:
