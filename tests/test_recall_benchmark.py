@@ -118,8 +118,8 @@ def test_names_shared_with_the_best_lead_on():
 
 def test_a_role_of_the_host_replaces_the_measured_voice():
     corpus = talk(("1", "assistant", "I do as I like."), ("1", "user", "Bread."))
-    measured = store(corpus).ask("What do I like?", NOWHERE)
-    by_role = store(corpus, roles=True).ask("What do I like?", NOWHERE)
+    measured = store(corpus, roles=False).ask("What do I like?", NOWHERE)
+    by_role = store(corpus).ask("What do I like?", NOWHERE)
     assert by_role[0] < measured[0]
     assert by_role[1] > measured[1]
 
