@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,6 +26,9 @@ SMOOTHING: Final = 50  # words a speaker is taken to have said besides, none in 
 FIRST_PERSON: Final = frozenset(
     "i me my mine myself i'm i've i'd i'll we us our ours we're we've we'd we'll".split()
 )
+MODELS: Final = frozenset(
+    {"assistant", "ai", "model", "bot", "agent", "system", "tool", "function"}
+)
 NONE: Final = -1
 
 
@@ -35,6 +38,7 @@ class ConversationPicture(msgspec.Struct, array_like=True):
     sessions: list[str | None]
     speakers: list[str]
     asking: bytes
+    own: bytes
     short: int
     words: dict[str, tuple[int, int]]
     mentions: dict[str, list[int]]
@@ -47,6 +51,7 @@ class Conversation:
         self.sessions: list[str | None] = []
         self.speakers: list[str] = []
         self.asking = bytearray()
+        self._own = bytearray()  # whether the host says that no model spoke
         self.before = array("i")
         self.after = array("i")
         self._newest: dict[str, int] = {}
@@ -64,6 +69,7 @@ class Conversation:
         self._place(mark.session, number)
         self.speakers.append(speaker)
         self.asking.append(content.rstrip().endswith(("?", "？", "؟")))
+        self._own.append(mark.role.casefold() not in MODELS)
         self._short += length < SHORT
         words = content.casefold().replace("’", "'").split()
         said, own = self._words.get(speaker, (0, 0))
@@ -93,11 +99,23 @@ class Conversation:
         """Whether there is more than one session."""
         return len(self._newest) > 1
 
-    def voices(self) -> Mapping[str, float]:
-        """Return how much each speaker speaks of themselves, beside who does so most: 0 to 1."""
+    def voices(self) -> Callable[[int], float]:
+        """Return how far an episode is told by whoever asks: 1 for a user, 0 for a model.
+
+        Where the host tells no roles apart, by how much its speaker speaks of themselves, beside
+        who does so most.
+        """
+        if 0 in self._own:
+            return lambda number: float(self._own[number])
         rates = {who: own / (said + SMOOTHING) for who, (said, own) in self._words.items()}
         most = max(rates.values(), default=0.0)
-        return {who: rate / most for who, rate in rates.items()} if most else {}
+        return lambda number: rates[self.speakers[number]] / most if most else 0.0
+
+    def named(self, text: str) -> frozenset[str]:
+        """Return the speakers whose first name a text has."""
+        words = set(normalised(text).replace("'s", " ").replace("’s", " ").split())
+        words |= {word.strip(".,;:!?") for word in words}
+        return frozenset(who for who in self._words if who.split()[0] in words)
 
     def sharing(self, content: str, question: str) -> Iterator[tuple[float, Sequence[int]]]:
         """Yield the episodes that share a mention with a text, and how rare that mention is.
@@ -118,6 +136,7 @@ class Conversation:
             self.sessions,
             self.speakers,
             bytes(self.asking),
+            bytes(self._own),
             self._short,
             self._words,
             self._mentions,
@@ -131,6 +150,7 @@ class Conversation:
             conversation._place(session, number)
         conversation.speakers = picture.speakers
         conversation.asking = bytearray(picture.asking)
+        conversation._own = bytearray(picture.own)
         conversation._short = picture.short
         conversation._words = picture.words
         conversation._mentions = picture.mentions

@@ -33,7 +33,7 @@ SESSION_BEST: Final = 3
 VOICE: Final = 0.3
 NAMED: Final = 0.03
 ANSWER: Final = 0.1
-SPREAD: Final = 0.3
+SPREAD: Final = 0.4
 SPREAD_SEEDS: Final = 2
 SPREAD_SAME: Final = 0.2  # where texts are this alike, or more, sharing a name says nothing
 LACKING: Final = (0.3, 2.0)
@@ -55,7 +55,7 @@ class Asked(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, text: str) -> Asked:
         """Return a question with its terms."""
-        return cls(text, terms_of(text, question=True))
+        return cls(text, terms_of(text))
 
     @property
     def own(self) -> bool:
@@ -142,6 +142,7 @@ def _spread(
     gained: dict[int, float] = {}
     seeds = sorted(values, key=lambda number: (-values[number], number))[:SPREAD_SEEDS]
     for seed in seeds:
+        led: dict[int, float] = {}
         lacking = [term for term in rarity if not lexical.has(term, seed)]
         for rare, having in conversation.sharing(content(seed), asked.text):
             for number in having:
@@ -149,7 +150,9 @@ def _spread(
                     told = sum(rarity[term] for term in lacking if lexical.has(term, number))
                     share = LACKING[0] + LACKING[1] * told / total
                     gain = weight * values[seed] * rare * share
-                    gained[number] = max(gained.get(number, 0.0), gain)
+                    led[number] = max(led.get(number, 0.0), gain)
+        for number, gain in led.items():
+            gained[number] = gained.get(number, 0.0) + gain
     return values | {number: values.get(number, 0.0) + gain for number, gain in gained.items()}
 
 
@@ -174,15 +177,12 @@ def _in_voice(
     asked: Asked,
     conversation: Conversation,
 ) -> dict[int, float]:
-    voices = conversation.voices()
-    text = asked.text.casefold()
-    named = {who for who in voices if who.split()[0] in text}
+    voice_of, named = conversation.voices(), conversation.named(asked.text)
     found: dict[int, float] = {}
     for number, value in values.items():
-        who = conversation.speakers[number]
-        voice = voices.get(who, 0.0)
+        voice = voice_of(number) if asked.own or asked.yours else 0.0
         gain = VOICE * voice if asked.own else VOICE * (1.0 - voice) if asked.yours else 0.0
-        gain += NAMED * (who in named)
+        gain += NAMED * (conversation.speakers[number] in named)
         previous = conversation.before[number]
         if previous >= 0 and conversation.asking[previous]:
             gain += ANSWER * conversation.short * before.get(previous, 0.0)

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["TERMS", "mentions_in", "terms_of"]
 
 TERMS: Final = 1  # the version of the rules below: what was kept under another is made again
-# Words that ask rather than name: they stand in questions, and would find whatever asks.
-ASKING: Final = frozenset(
-    """tell know remember recall mention mentioned say said says discuss discussed talk talked
-    describe described explain according conversation conversations chat question answer
-    information details give given list anything something someone please might may shall kind
-    kinds type types way ways many much often long ever also recently during likely previously
-    earlier think happen happened""".split()
-)
 HEADING: Final = 80  # characters; a first line that is no longer, and no sentence, is a name
 LONGEST: Final = 64  # characters of a term; what is longer is found by its beginning
 # Scripts whose words a Snowball stemmer knows; English for all Latin ones, since a question is too
@@ -51,9 +43,7 @@ def _patterns() -> dict[str, Pattern[str]]:
         "part": regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|\p{Nd}+"),
         "latin": regex.compile(r"^[\p{Latin}\p{Nd}'’._-]+$"),
         "cyrillic": regex.compile(r"^[\p{Cyrillic}]+$"),
-        "mention": regex.compile(
-            r"\p{Lu}[\w'’.&-]*(?:\s+(?:(?:of|the|de|von|and)\s+){0,2}[\p{Lu}\p{Nd}][\w'’.&-]*)*"
-        ),
+        "mention": regex.compile(r"\p{Lu}[\w'’-]*(?:\s+\p{Lu}[\w'’-]*)*"),
     }
 
 
@@ -64,12 +54,8 @@ def _stemmer(language: str) -> Stemmer:
     return Stemmer.Stemmer(language)
 
 
-def terms_of(text: str, *, question: bool = False) -> list[str]:
+def terms_of(text: str) -> list[str]:
     """Return the terms of a text, in order, as often as they stand in it.
-
-    Args:
-        text: Any text.
-        question: Whether it asks; then words that only ask are left out, too.
 
     >>> terms_of("Ann's walking to the user_id 周游世界 🙂")
     ['ann', 'walk', 'user_id', 'user', 'id', '周游', '游世', '世界', '🙂']
@@ -82,8 +68,8 @@ def terms_of(text: str, *, question: bool = False) -> list[str]:
             found += [plain[i : i + 2] for i in range(max(1, len(plain) - 1))]
         else:
             found += _forms(token)
-    left_out = STOP_WORDS | ASKING if question else STOP_WORDS
-    return [_stemmed(term[:LONGEST]) for term in found if term and term not in left_out]
+    spelt = (term.replace("’", "'") for term in found)
+    return [_stemmed(term[:LONGEST]) for term in spelt if term and term not in STOP_WORDS]
 
 
 def mentions_in(text: str) -> Iterator[str]:
@@ -95,11 +81,13 @@ def mentions_in(text: str) -> Iterator[str]:
     heading, _, rest = text.strip().partition("\n")
     if rest and len(heading) <= HEADING and not heading.endswith((".", "!", "?", ":")):
         yield normalised(heading)
+        text = rest
     for span in _patterns()["mention"].findall(text):
-        words = [word.removesuffix("'s").strip(".'’-&") for word in normalised(span).split()]
+        plain = normalised(span).strip(".'’-").removesuffix("'s").removesuffix("’s")
+        words = plain.split()
         while words and words[0] in STOP_WORDS:
             del words[0]
-        if words and (len(words) > 1 or len(words[0]) > 1):
+        if words:
             yield " ".join(words)
 
 

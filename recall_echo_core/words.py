@@ -19,12 +19,18 @@ __all__ = ["content_words", "mentions", "shortened"]
 
 # Function words of English. Elsewhere short words pass as content, which costs precision only.
 STOP_WORDS: Final = frozenset(
-    """a about after all also am an and any are as at be because been before being but by can could
-    did do does doing for from further had has have having he her here hers him his how i if in
-    into is it its just me more most my no nor not now of off on once only or other our out over
-    own s same she should so some such t than that the their them then there these they this those
-    through to too under until up very was we were what when where which while who whom why will
-    with would you your yes ok okay""".split()
+    """a about above after against all also am an and any are aren't as at be because been before
+    being below between both but by can can't cannot could couldn't did didn't do does
+    doesn't doing don't down during each few for from further had hadn't has hasn't have
+    haven't having he he'd he'll he's her here here's hers herself hey hi him himself his
+    how how's i i'd i'll i'm i've if in into is isn't it it's its itself just let's me more
+    most my myself no nor not now of off oh ok okay on once only or other our ours ourselves
+    out over own s same she she'd she'll she's should shouldn't so some such t than that
+    that's the their theirs them themselves then there there's these they they'd they'll
+    they're they've this those through to too under until up very was wasn't we we'd we'll
+    we're we've were weren't what what's when when's where where's which while who who's
+    whom why why's will with won't would wouldn't yeah yes you you'd you'll you're you've
+    your yours yourself yourselves""".split()
 )
 
 
