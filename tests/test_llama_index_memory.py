@@ -508,22 +508,50 @@ async def test_a_context_brings_the_memory_back(memory: Memory) -> None:
     context = Context(agent)
     await agent.run(user_msg=QUESTION, memory=chat, ctx=context)
 
-    for serializer in (
-        JsonSerializer(),
+    serializers = [
+        first := JsonSerializer(),
         JsonPickleSerializer(),
         JsonSerializer(allowed_types=[RecallEchoMemory]),
-    ):
-        # A memory that is left out would be a warning, and here warnings are errors.
-        saved = json.loads(json.dumps(context.to_dict(serializer=serializer)))
+    ]
+    # A memory that is left out would be a warning, and here warnings are errors.
+    saves = [context.to_dict(serializer=serializer) for serializer in serializers]
+    for serializer, kept in zip(serializers, saves, strict=True):
+        saved = json.loads(json.dumps(kept))
         later = FunctionAgent(llm=ScriptedLLM(replies=["Yes."]), tools=[look])
         loaded = Context.from_dict(later, saved, serializer=serializer)
         await later.run(user_msg="Are you sure?", ctx=loaded)
         back = await loaded.store.get("memory")
+        assert back is not chat or serializer is first
 
         assert isinstance(back, RecallEchoMemory)
         assert (back.memory.name, back.session_id, back.k) == ("ada", "s1", 3)
         assert texts(back.get_all())[:2] == [QUESTION, "In Paris."]
         assert len(back.get_all()) == 4
+
+
+async def test_a_context_that_goes_on_keeps_the_object_its_user_holds(memory: Memory) -> None:
+    chat = RecallEchoMemory.from_defaults(memory, reference="main", tokenizer_fn=counted)
+    agent = FunctionAgent(llm=ScriptedLLM(replies=["In Paris."]), tools=[look])
+    context = Context(agent)
+
+    for _ in range(3):
+        await agent.run(user_msg=QUESTION, memory=chat, ctx=context)
+
+    assert await context.store.get("memory") is chat
+    assert len(chat.get_all()) == 6
+    assert chat.feedback("success") == 1
+
+
+def test_what_was_saved_before_it_went_on_is_a_conversation_of_its_own(memory: Memory) -> None:
+    chat = RecallEchoMemory.from_defaults(memory, reference="main")
+    saved = json.loads(json.dumps(chat.to_dict()))
+    assert RecallEchoMemory.from_dict(saved) is chat
+    turn(chat, QUESTION, "In Paris.")
+
+    back = RecallEchoMemory.from_dict(saved)
+
+    assert back is not chat
+    assert back.get_all() == []
 
 
 async def test_a_memory_without_a_name_says_so_and_is_left_out(memory: Memory) -> None:
@@ -541,12 +569,44 @@ async def test_a_memory_without_a_name_says_so_and_is_left_out(memory: Memory) -
     assert len(chat.get_all()) == 2
 
 
+@pytest.mark.parametrize("serializer", [JsonSerializer(), JsonPickleSerializer()])
+async def test_no_serializer_damages_a_memory_that_it_cannot_carry(
+    memory: Memory, serializer: Any
+) -> None:
+    chat = RecallEchoMemory.from_defaults(memory, session_id="s1")
+    agent = FunctionAgent(llm=ScriptedLLM(replies=["In Paris."]), tools=[look])
+    context = Context(agent)
+    await agent.run(user_msg=QUESTION, memory=chat, ctx=context)
+
+    with pytest.warns(Warning, match="unserializable key: memory"):
+        context.to_dict(serializer=serializer)
+
+    assert (chat.memory, chat.session_id) == (memory, "s1")
+    await agent.run(user_msg="Really?", memory=chat)
+    assert len(chat.get_all()) == 4
+
+
+def test_what_is_forgotten_in_the_middle_of_a_turn_breaks_nothing(memory: Memory) -> None:
+    own = memory.namespace("ada")
+    own.remember("Ada", "LIVES_IN", "Paris")
+    chat = RecallEchoMemory.from_defaults(memory, user_id="ada")
+    chat.put(message("user", QUESTION))
+    chat.get()
+
+    own.forget(everything=True)
+    chat.put(message("assistant", NEWS))
+
+    assert chat.feedback("success") == 0
+    assert [one.content for one in memory.namespace("ada").episodes()] == [QUESTION, NEWS]
+
+
 def test_a_turn_saved_in_its_middle_is_closed_once(memory: Memory) -> None:
     chat = RecallEchoMemory.from_defaults(memory, reference="main", session_id="s1")
     chat.put(message("user", "My sister Eve plays chess."))
     shown = texts(chat.get())
 
-    back = RecallEchoMemory.from_dict(json.loads(json.dumps(chat.to_dict())))
+    saved = {**chat.to_dict(), "mark": "of another process"}
+    back = RecallEchoMemory.from_dict(json.loads(json.dumps(saved)))
     assert texts(back.get()) == shown
     assert back.recall_ids == chat.recall_ids
     chat.put(message("assistant", "Noted."))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence, Sized
+from contextlib import suppress
 from threading import RLock
 from typing import Any, Final, Self
+from weakref import WeakValueDictionary
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemory
@@ -22,11 +24,14 @@ from recall_echo_adapters.llama_index.window import windowed
 from recall_echo_adapters.llama_index.wording import last_question, question_in
 from recall_echo_adapters.namespaces import memory_of
 from recall_echo_adapters.turns import Save  # noqa: TC001 pydantic looks at it
-from recall_echo_core import Memory, approximate_tokens
+from recall_echo_core import Memory, UnknownRecall, approximate_tokens
 
 __all__ = ["RecallEchoMemory"]
 
 SAVED: Final = ("session_id", "token_limit", "k", "max_tokens", "insert", "save", "reference")
+# Conversations of this process by a mark of each: a workflow saves and loads its memory between two
+# runs, and the object that its user holds has to stay the one that goes on.
+_LIVE: Final[WeakValueDictionary[str, RecallEchoMemory]] = WeakValueDictionary()
 
 
 def about(text: str) -> Sized:
@@ -85,6 +90,7 @@ class RecallEchoMemory(BaseMemory):
     _messages: list[ChatMessage] = PrivateAttr(default_factory=list)
     _turn: Turn = PrivateAttr(default_factory=Turn)
     _lock: Any = PrivateAttr(default_factory=RLock)
+    _mark: str = PrivateAttr(default_factory=generate_chat_store_key)
 
     @classmethod
     def class_name(cls) -> str:
@@ -208,10 +214,12 @@ class RecallEchoMemory(BaseMemory):
             outcome: success, partial, failed, or a number in [0, 1].
             source: Who says so; a later word of the same source replaces it.
         """
-        recalls = self.recall_ids
-        for recall_id in recalls:
-            self.memory.feedback(recall_id, outcome, source=source)
-        return len(recalls)
+        taken = 0
+        for recall_id in self.recall_ids:
+            with suppress(UnknownRecall):  # forgotten since, or expired
+                self.memory.feedback(recall_id, outcome, source=source)
+                taken += 1
+        return taken
 
     async def afeedback(self, outcome: str | float, *, source: str = "user") -> int:
         """Say how the last turn went; see `feedback`."""
@@ -248,8 +256,10 @@ class RecallEchoMemory(BaseMemory):
                 "this memory has no name to be found by again; make it with"
                 " from_defaults(memory, reference='main'), or with the path of its folder"
             )
+        _LIVE[self._mark] = self
         with self._lock:
             return {
+                "mark": self._mark,
                 "class_name": self.class_name(),
                 "namespace": self.memory.name,
                 "chat_history": [json.loads(one.model_dump_json()) for one in self._messages],
@@ -261,6 +271,8 @@ class RecallEchoMemory(BaseMemory):
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
         """Return what `to_dict` saved, with the memory that its reference names.
 
+        If that very object is here and has not gone on since, it is what is returned.
+
         Args:
             data: What was saved.
             kwargs: `tokenizer_fn`, which cannot be saved.
@@ -268,6 +280,9 @@ class RecallEchoMemory(BaseMemory):
         Raises:
             LookupError: no such memory here; `register_memory` it before.
         """
+        live = None if kwargs else _LIVE.get(data["mark"])
+        if isinstance(live, cls) and live.to_dict() == data:
+            return live
         store = memory_named(data["reference"])
         same = data["namespace"] == store.name
         memory = store if same else store.namespace(data["namespace"])
