@@ -2,13 +2,17 @@
 
 import doctest
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from recall_echo_core import Memory, open_memory
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import state_and_precision
 from recall_quality_parts import baselines, fuller, measures, sets, terms
 from recall_quality_parts.recipe import Recipe, Store
 
@@ -19,6 +23,19 @@ def talk(*said: tuple[str, str, str]) -> sets.Corpus:
         for number, (session, speaker, text) in enumerate(said)
     ]
     return sets.Corpus("made up", "talk", units, [])
+
+
+@pytest.fixture
+def memory(tmp_path):
+    def embed(texts):
+        return np.random.default_rng(0).random((len(texts), 8)).astype(np.float32)
+
+    now = datetime(2026, 2, 1, tzinfo=UTC)
+    expansion = {"graph": {"expansion": {"seeds": 0}}}
+    with open_memory(
+        tmp_path, embedding=embed, single_valued={"is"}, settings=expansion, clock=lambda: now
+    ) as memory:
+        yield memory
 
 
 CHAT = talk(
@@ -146,3 +163,84 @@ def test_passages_come_in_a_fixed_shuffled_order(tmp_path):
     ids = [unit.id for unit in once.units]
     assert ids == [unit.id for unit in again.units] != sorted(ids, key=int)
     assert [question.id for question in once.questions] == ["q"]
+
+
+def event(kind: str, id: str, predicate: str, object: str, **attributes: str) -> dict:
+    return {
+        "event_id": id,
+        "event_type": kind,
+        "subject": "departure city",
+        "predicate": predicate,
+        "object": object,
+        "attributes": {"actor": "user"} | attributes,
+        "timestamp": f"2026-01-0{id[-1]}T09:00:00Z",
+        "source_turn_ids": ["s1:t1"],
+    }
+
+
+def told(memory: Memory, *events: dict) -> state_and_precision.Told:
+    turn = {"turn_id": "s1:t1", "role": "user", "content": "Elsewhere it is Rome."}
+    case = {"events": list(events), "sessions": [{"turns": [turn]}]}
+    return state_and_precision.Told(memory, case)
+
+
+def test_an_update_leaves_the_new_value_and_a_deletion_nothing(memory):
+    case = told(
+        memory,
+        event("fact_introduction", "e1", "is", "Paris"),
+        event("fact_reinforcement", "e2", "reinforces", "Paris"),
+        event("fact_update", "e3", "updates_to", "Oslo", supersedes="e1"),
+        event("near_miss_context", "e4", "is", "Rome"),
+        event("sensitive_disclosure", "e5", "must_not_store", "a key"),
+    )
+    asked = {"text": "departure city", "record_access": False}
+    assert [case.unit(hit) for hit in memory.recall(**asked, kinds=["relation"])] == ["m_e3"]
+    assert [case.unit(hit) for hit in memory.recall(**asked, kinds=["episode"])] == ["m_e4"]
+    case.forget(event("deletion_request", "e6", "delete", "Oslo"))
+    assert not memory.recall(**asked, kinds=["relation"]).hits
+
+
+def test_a_question_is_judged_by_gold_and_forbidden():
+    query = {"gold_memory_ids": ["a", "b"], "forbidden_memory_ids": ["x"]}
+    assert state_and_precision.judged([*"a1234", "b"], query) == (0.5, 0.0, 1.0)
+    assert state_and_precision.judged([*"abx"], query) == (1.0, 1.0, 0.0)
+
+
+def belief(id: str, name: str, content: str, **more: object) -> dict:
+    return {
+        "_id": id,
+        "user_id": "test-user",
+        "type": "preference",
+        "canonical_name": name,
+        "aliases": [],
+        "content": content,
+        "scope": ["domain:code"],
+        "epistemic_status": "active",
+        "pinned": False,
+        "superseded_by": None,
+        "resolved_at": None,
+        "created_at": "2026-01-01T00:00:00Z",
+        "last_reinforced_at": "2026-01-02T00:00:00Z",
+    } | more
+
+
+def test_a_case_fails_on_what_is_missing_and_on_what_is_too_much(memory):
+    known = state_and_precision.Beliefs(
+        memory,
+        [
+            belief("new", "biome", "Lints with Biome.", aliases=["linter"]),
+            belief("old", "eslint", "Lints with ESLint.", superseded_by="new"),
+            belief("pin", "database", "MongoDB.", pinned=True),
+        ],
+    )
+    case = {"query": "which linter, eslint?", "scope": ["domain:code"]}
+    exact = {
+        "relevantBeliefs": {"shouldOnlyInclude": ["new"]},
+        "pinnedFacts": {"mustInclude": ["pin"]},
+    }
+    assert state_and_precision.failures(case | {"expect": exact}, known) == []
+    other = {"relevantBeliefs": {"shouldOnlyInclude": ["old"]}}
+    assert sorted(state_and_precision.failures(case | {"expect": other}, known)) == [
+        "relevantBeliefs has new",
+        "relevantBeliefs lacks old",
+    ]
