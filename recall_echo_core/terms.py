@@ -62,7 +62,7 @@ def terms_of(text: str) -> list[str]:
     """
     patterns = _patterns()
     found: list[str] = []
-    for token in patterns["token"].findall(text):
+    for token in patterns["token"].findall(unicodedata.normalize("NFC", text)):
         if patterns["cjk"].match(token):
             plain = normalised(token)
             found += [plain[i : i + 2] for i in range(max(1, len(plain) - 1))]
@@ -78,7 +78,8 @@ def mentions_in(text: str) -> Iterator[str]:
     >>> list(mentions_in("Then Marie Curie met Ann in Paris."))
     ['marie curie', 'ann', 'paris']
     """
-    heading, _, rest = text.strip().partition("\n")
+    text = unicodedata.normalize("NFC", text.strip())
+    heading, _, rest = text.partition("\n")
     if rest and len(heading) <= HEADING and not heading.endswith((".", "!", "?", ":")):
         yield normalised(heading)
         text = rest
