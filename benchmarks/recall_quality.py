@@ -33,10 +33,12 @@ from recall_quality_parts.measures import DEPTH, Measured, measured, scores
 from recall_quality_parts.recipe import WRITTEN, Recipe, Store
 from recall_quality_parts.sets import FILES, TRIPLES, Corpus, corpora, triples_of
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 CHOSEN = Recipe()
 ABLATION = {
+    "- vector of the turn before": replace(CHOSEN, before=0.0),
+    "whole vector of the turn before": replace(CHOSEN, before=1.0),
     "names shared, better of two seeds": replace(CHOSEN, summed=False),
     "names shared .3": replace(CHOSEN, spread=0.3),
     "names shared .5": replace(CHOSEN, spread=0.5),
@@ -61,7 +63,7 @@ ABLATION = {
 
 SHOWN = ("dense", "  + dates in the text", "recipe as chosen, one vector", "recall-echo")
 
-console = Console(width=120, highlight=False)
+console = Console(width=130, highlight=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,10 @@ def table(title: str, found: dict[str, dict[str, Measured]], names: list[str]) -
     counts = {name: next(iter(found.values()))[name].count for name in names}
     columns = [f"{name} (n {counts[name]})" for name in names]
     made = Table(
-        "", *columns, title=f"{title}, recall@5 / recall@10 / nDCG@10", title_justify="left"
+        Column("", no_wrap=True),
+        *columns,
+        title=f"{title}, recall@5 / recall@10 / nDCG@10",
+        title_justify="left",
     )
     for row, by_name in found.items():
         made.add_row(row, *(str(by_name[name]) for name in names))

@@ -36,6 +36,7 @@ class Recipe:
     brief: float = 30.0  # terms; under it a unit is short
     lexical: float = 0.3  # weight of words beside meaning
     lexical_short: float = 0.15  # the same, times the share of short texts
+    before: float = 0.5  # of the vector before, in the sum compared too; times the share of short
     neighbour: float = 0.4  # lets a unit gain more from the better of its neighbours
     lift: float = 0.2  # how much closer neighbours have to be for the full weight
     spread: float = 0.4  # lets a unit gain more from a seed it shares a name with
@@ -53,7 +54,7 @@ class Recipe:
     asking: bool = False  # leave words that only ask out of the question
 
 
-WRITTEN = {"spread": 0.3, "summed": False, "roles": False, "asking": True}
+WRITTEN = {"before": 0.0, "spread": 0.3, "summed": False, "roles": False, "asking": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Store:
         self._session = np.array([sessions.index(unit.session) for unit in corpus.units])
         self._sessions = len(sessions)
         self.statistics = self._measured()
+        self._with_before = self._summed_with_before()
         self._voice = np.array([self._voice_of(unit.speaker, unit.role) for unit in corpus.units])
         asks = np.array([float(u.text.rstrip().endswith("?")) for u in corpus.units])
         self._after_question = beside(corpus, asks)[0] > 0.0
@@ -135,6 +137,14 @@ class Store:
             lift=lift,
             voices={who: rate / most for who, rate in rates.items()},
         )
+
+    def _summed_with_before(self) -> Vectors:
+        """Return each vector with part of the one before it in the session, of length 1 again."""
+        summed = self.vectors.copy()
+        same = np.flatnonzero(np.diff(self._session) == 0)
+        summed[same + 1] += self.recipe.before * self.vectors[same]
+        length: Vectors = np.linalg.norm(summed, axis=1, keepdims=True)
+        return summed / length
 
     def _voice_of(self, speaker: str | None, role: str | None) -> float:
         if self.recipe.roles and role is not None:
@@ -174,7 +184,10 @@ class Store:
             parts.append(chunk)
         if self._context is not None and self._sessions > 1:
             parts.append(np.asarray(self._context @ vector, dtype=np.float64))
-        return np.maximum(np.sum(parts, axis=0), 0.0), parts
+        meaning = np.sum(parts, axis=0)
+        if self.recipe.before and self._sessions > 1:
+            meaning = meaning + self.statistics.short * (self._with_before @ vector)
+        return np.maximum(meaning, 0.0), parts
 
     def _pool(self, lexical: Scores, near: list[Scores]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         pool = np.zeros(self.count, dtype=bool)
