@@ -66,7 +66,8 @@ class Answering:
             more = any(truncated for _, truncated in found.values())
             with self._reading() as graph:
                 current = {kind: _current(graph, kind, items) for kind, (items, _) in found.items()}
-                ranked = best(rank(graph, current, when, self._settings, pending()), k, kinds)
+                everything = rank(graph, current, when, self._settings, pending())
+                ranked = best(graph, everything, k, kinds)
                 # Old versions and ended relations may have crowded out what still counts.
                 if len(ranked) == k or not more:
                     return self._portrayed(graph, ranked, when.now)

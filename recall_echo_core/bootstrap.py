@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from recall_echo_core.arguments import checked_name
-from recall_echo_core.catalogue import CataloguePicture
-from recall_echo_core.cataloguing import Cataloguing
 from recall_echo_core.engine import Engine, Room
 from recall_echo_core.erasure import finish
 from recall_echo_core.errors import StoreError
@@ -29,7 +27,6 @@ from recall_echo_core.receipts import Receipts
 from recall_echo_core.same_model import SENTENCE, SameModel, read
 from recall_echo_core.settings import load_settings
 from recall_echo_core.stores.folders import Folders
-from recall_echo_core.terms import TERMS
 
 if TYPE_CHECKING:
     from recall_echo_core.stores.sql import SqlLog
@@ -269,9 +266,12 @@ def _embedder(embedding: Embedding | None) -> Embedder:
 
 
 def _room(folder: Path, engine: Engine, name: str) -> Room:
+    from recall_echo_core.catalogue import CataloguePicture
+    from recall_echo_core.cataloguing import Cataloguing
     from recall_echo_core.stores.embeddings import Embeddings
     from recall_echo_core.stores.exact import ExactIndex
     from recall_echo_core.stores.snapshots import Snapshots
+    from recall_echo_core.terms import TERMS
 
     log, embedder = engine.log, engine.embedder
     key = log.namespace(name, _new_salt)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from recall_echo_core.contents import contents
 from recall_echo_core.embedding import Stopped, embedded
 from recall_echo_core.errors import CorruptLog, StoreErased, StoreError
-from recall_echo_core.frozen import Frozen
 from recall_echo_core.matching import Found, matched
 from recall_echo_core.searching import Searching, keys_of
 from recall_echo_core.texts import KINDS, Kind, TextKey
 
 if TYPE_CHECKING:
     from recall_echo_core.cataloguing import Cataloguing
+    from recall_echo_core.frozen import Frozen
     from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import Embedder, Progress, VectorFolder, VectorIndex, Vectors
@@ -144,6 +144,8 @@ class Indexing:
 
     def frozen(self, graph: Graph) -> Frozen:
         """Return a search of an earlier state."""
+        from recall_echo_core.frozen import Frozen  # loads numpy
+
         return Frozen(graph, self._namespace, self._kept, self._exact, self._embedder.dimension)
 
     def texts_of(self, items: Sequence[bytes]) -> dict[bytes, str]:

@@ -81,10 +81,22 @@ def rank(
     return _in_order(graph, ranked.values())
 
 
-def best(ranked: Iterable[Ranked], k: int, kinds: Collection[Kind]) -> list[Ranked]:
-    """Return the first `k` of the wanted kinds."""
+def best(graph: Graph, ranked: Iterable[Ranked], k: int, kinds: Collection[Kind]) -> list[Ranked]:
+    """Return the first `k` of the wanted kinds.
+
+    An entity that is nothing but its name tells nothing, unless a path that leads to it does: it
+    comes after all that tells something.
+    """
     wanted = [candidate for candidate in ranked if candidate.kind in kinds]
+    wanted.sort(key=lambda candidate: _bare(graph, candidate))  # keeps the order otherwise
     return wanted[:k]
+
+
+def _bare(graph: Graph, candidate: Ranked) -> bool:
+    if candidate.kind != "entity" or candidate.trail is not None:
+        return False
+    node = graph.nodes[candidate.item]
+    return node.abstract is None and not any(node.details)
 
 
 class _Heat:

@@ -23,7 +23,7 @@ from recall_echo_adapters.llama_index.turn import Turn, is_final
 from recall_echo_adapters.llama_index.window import windowed
 from recall_echo_adapters.llama_index.wording import last_question, question_in
 from recall_echo_adapters.namespaces import memory_of
-from recall_echo_adapters.turns import Save  # noqa: TC001 pydantic looks at it
+from recall_echo_adapters.turns import Save
 from recall_echo_core import Memory, UnknownRecall, approximate_tokens
 
 __all__ = ["RecallEchoMemory"]
