@@ -29,7 +29,8 @@ test-oldest: ## run the adapters' tests with the oldest frameworks they support,
 
 adapters-test: $(VENV)/.stamp-dev
 	@$(py) -m pytest --numprocesses=auto --dist=loadfile recall_echo_adapters tests/test_adapters_*.py \
-		tests/test_langchain_*.py tests/test_llama_index_*.py $(ARGS)
+		tests/test_langchain_*.py tests/test_llama_index_*.py tests/test_both_frameworks.py \
+		tests/test_abilities.py $(ARGS)
 
 check: $(VENV)/.stamp-dev ## check format, lint and types
 	@$(py) -m ruff format --check .
