@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,9 +18,10 @@ import numpy as np
 
 from recall_quality_parts import terms as words
 from recall_quality_parts.baselines import Scores, Words, beside, best
+from recall_quality_parts.fuller import SENTENCE
 
 if TYPE_CHECKING:
-    from recall_quality_parts.sets import Corpus
+    from recall_quality_parts.sets import Corpus, Unit
 
 Vectors: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
 
@@ -51,10 +52,18 @@ class Recipe:
     answer: float = 0.1  # lets what follows a question gain more, times the share of short texts
     dates: bool = True  # index the date with the words
     triples: bool = False  # take subjects and objects of ready triples as names, too
+    told: float = 2.0  # lets a name count for more when its sentence is about what is asked
     asking: bool = False  # leave words that only ask out of the question
 
 
-WRITTEN = {"before": 0.0, "spread": 0.3, "summed": False, "roles": False, "asking": True}
+WRITTEN = {
+    "before": 0.0,
+    "told": 0.0,
+    "spread": 0.3,
+    "summed": False,
+    "roles": False,
+    "asking": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +105,10 @@ class Store:
         texts = [words.terms_of(text) for text in indexed]
         self._terms = [frozenset(text) for text in texts]
         self._words = Words(texts)
+        self._told = [self._sentences(unit) for unit in corpus.units]
         self._mentions = [
-            frozenset(words.mentions_of(unit.text))
-            | {part.lower() for one in self._triples(unit.id) for part in one[::2]}
-            for unit in corpus.units
+            frozenset(words.mentions_of(unit.text)) | told.keys()
+            for unit, told in zip(corpus.units, self._told, strict=True)
         ]
         self._mentioning: dict[str, list[int]] = defaultdict(list)
         for place, names in enumerate(self._mentions):
@@ -114,8 +123,17 @@ class Store:
         asks = np.array([float(u.text.rstrip().endswith("?")) for u in corpus.units])
         self._after_question = beside(corpus, asks)[0] > 0.0
 
-    def _triples(self, id: str) -> list[list[str]]:
-        return self.corpus.triples.get(id, []) if self.recipe.triples else []
+    def _sentences(self, unit: Unit) -> dict[str, list[frozenset[str]]]:
+        """Return the terms of a unit's sentences, and of its triples, by the names in each."""
+        told: dict[str, list[frozenset[str]]] = defaultdict(list)
+        for sentence in SENTENCE.split(unit.text):
+            for name in words.mentions_of(sentence):
+                told[name].append(frozenset(words.terms_of(sentence)))
+        for triple in self.corpus.triples.get(unit.id, []) if self.recipe.triples else []:
+            if len(triple) == 3:  # a model wrote them; some have more parts
+                for name in triple[::2]:
+                    told[name.lower()].append(frozenset(words.terms_of(" ".join(triple))))
+        return told
 
     def _measured(self) -> Statistics:
         mean = self.vectors.mean(axis=0)
@@ -209,6 +227,11 @@ class Store:
         total = sum(idf.values())
         if not weight or not total:
             return gained
+
+        def mass(terms: Iterable[str]) -> float:
+            """Return how much of the question some terms are, by rarity."""
+            return sum(idf[term] for term in terms if term in idf) / total
+
         asked, most = text.lower(), max(5.0, 0.02 * self.count)
         for seed in best(score, recipe.seeds):
             led = np.zeros(self.count)
@@ -218,10 +241,12 @@ class Store:
                 if not 2 <= len(having) <= most or name in asked:
                     continue
                 rare = math.log(self.count / len(having)) / math.log(self.count)
+                about = max((mass(said) for said in self._told[seed].get(name, ())), default=0.0)
+                rare *= 1.0 + recipe.told * about
                 for place in having:
                     if place != seed:
-                        told = sum(idf[term] for term in lacks & self._terms[place]) / total
-                        share = recipe.lacking[0] + recipe.lacking[1] * told
+                        more = mass(lacks & self._terms[place])
+                        share = recipe.lacking[0] + recipe.lacking[1] * more
                         gain = weight * float(score[seed]) * rare * share
                         led[place] = max(led[place], gain)
             gained = gained + led if recipe.summed else np.maximum(gained, led)
