@@ -13,7 +13,8 @@ import msgspec
 from recall_echo_core.model import Entity, Statement
 from recall_echo_core.names import normalised
 from recall_echo_core.times import to_datetime
-from recall_echo_core.words import mentions
+from recall_echo_core.usage import cites
+from recall_echo_core.words import content_words, mentions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,11 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def grounded(
-    said: Statement, heard: str, recalled: Sequence[Shown], episodes: Sequence[Source]
+    said: Statement,
+    heard: str,
+    recalled: Sequence[Shown],
+    episodes: Sequence[Source],
+    found: Sequence[tuple[str, str]] = (),
 ) -> Statement | None:
     """Return a statement as it may be recorded; `None` if it only repeats what was recalled.
 
@@ -46,15 +51,20 @@ def grounded(
 
     Args:
         said: What the model states.
-        heard: What others said in this turn: the user, tools.
+        heard: What the user said in this turn.
         recalled: What was recalled in this turn.
         episodes: Which of them are episodes.
+        found: What tools were asked, and what they answered. What the model put into the
+            question is no answer, and neither is one that quotes the memory.
     """
     if not said.supports:
         return said
     names = [said.object.name if isinstance(said.object, Entity) else said.object]
     if mentions(heard, names):
         return said
+    for asked, answer in found:
+        if mentions(answer, names) and not mentions(asked, names) and not _quoted(answer, recalled):
+            return said
     naming = {hit.id for hit in recalled if mentions(hit.text, names)}
     for episode in episodes:
         if episode.id in naming and normalised(episode.role) not in MODEL_ROLES:
@@ -63,3 +73,10 @@ def grounded(
                 said, observed_at=at, episode_id=episode.id.hex(), statement_id=None
             )
     return None if naming else said
+
+
+def _quoted(answer: str, recalled: Sequence[Shown]) -> bool:
+    """Whether a tool's answer comes from the memory: another way to ask it, or another agent."""
+    plain = normalised(answer)
+    texts = (normalised(hit.text) for hit in recalled if len(content_words(hit.text)) > 1)
+    return cites(answer) or any(text in plain for text in texts)

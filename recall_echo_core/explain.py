@@ -16,6 +16,7 @@ from recall_echo_core.confidence import Beta, Context, decayed
 from recall_echo_core.events import RelationEnded
 from recall_echo_core.metadata import unpacked
 from recall_echo_core.model import Relation
+from recall_echo_core.render import neutralised
 from recall_echo_core.times import to_datetime
 
 if TYPE_CHECKING:
@@ -84,12 +85,12 @@ class Explanation(msgspec.Struct, frozen=True):
     effective: float
 
     def __str__(self) -> str:
-        lines = [self.relation.text]
+        lines = [neutralised(self.relation.text)]
         for move in self.moves:
             belief = f"Beta({move.alpha:g}, {move.beta:g}) = {move.confidence:.1%}"
             lines.append(
                 f"  {move.observed_at:%Y-%m-%d}  {move.reason:8}  {belief}"
-                f"  {move.source}: {move.statement}"
+                f"  {neutralised(move.source)}: {neutralised(move.statement)}"
             )
         fading = f"after {self.days:.0f} days at a half-life of {self.relation.half_life_days:g}"
         lines.append(f"  {self.relation.read_at:%Y-%m-%d}  {fading}: {self.effective:.1%}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
 from recall_echo_core.arguments import checked_name, id_of
 from recall_echo_core.erasure import Erasure, forget, forget_namespace
@@ -160,6 +160,26 @@ class Keeping(Telling):
         self._check_open()
         self._engine.save_receipts(self._room)
         self._room.indexing.flush()
+
+    # One for each folder, in one process
+
+    def __copy__(self) -> Self:
+        """Return this memory: there is one for each folder."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return this memory: there is one for each folder."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "an open memory cannot be pickled; call open_memory(...) where it is needed"
+        )
 
 
 def _only_one(**selectors: object) -> None:

@@ -235,7 +235,12 @@ class Memory(Keeping):
     # Evidence out of a turn with recalls
 
     def admit(
-        self, statement: Statement, *, heard: str, recalls: Collection[str] = ()
+        self,
+        statement: Statement,
+        *,
+        heard: str,
+        recalls: Collection[str] = (),
+        found: Sequence[tuple[str, str]] = (),
     ) -> Relation | None:
         """Record what a model gathered from a turn, unless it only repeats what was recalled.
 
@@ -246,8 +251,10 @@ class Memory(Keeping):
         Args:
             statement: What the model states; give it the turn's `episode_id` or a `statement_id`,
                 so that a repeated call counts once.
-            heard: What was said in this turn by the user and by tools.
+            heard: What the user said in this turn.
             recalls: Ids of the recalls of this turn; unknown ones are passed over.
+            found: Of each use of a tool in this turn, what the model asked and what the tool
+                answered. An answer that quotes the memory is no evidence.
 
         Returns:
             The relation as it is believed now; `None` if nothing was recorded, also where this
@@ -264,7 +271,7 @@ class Memory(Keeping):
         with self._reading() as graph:
             marks = [(hit.id, graph.episodes.get(hit.id)) for hit in shown]
         episodes = [Source(id, mark.role, mark.time) for id, mark in marks if mark is not None]
-        admitted = grounded(statement, heard, shown, episodes)
+        admitted = grounded(statement, heard, shown, episodes, found)
         if admitted is not None:
             with suppress(NotAllowed):  # this very statement was taken back
                 return self._state(admitted)

@@ -15,7 +15,7 @@ import msgspec
 
 from recall_echo_core.words import content_words
 
-__all__ = ["OVERLAP_SHARE", "Shown", "Usage", "UsageMethod", "detected", "echoed"]
+__all__ = ["OVERLAP_SHARE", "Shown", "Usage", "UsageMethod", "cites", "detected", "echoed"]
 
 UsageMethod: TypeAlias = Literal["ids", "citations", "overlap", "unknown"]
 
@@ -30,6 +30,8 @@ _CITATION: Final = re.compile(
     r"[\[(［（【]\s*(M\d+(?:\s*(?:[,;&、，]|and)?\s*M?\d+)*)\s*[\])］）】]",  # noqa: RUF001 models write these
     re.IGNORECASE,
 )
+# A line of a block of memories, as `render` writes them: the fence, its heading, a marked line.
+_OWN_LINE: Final = re.compile(r"\s*(?:</?memory>|What follows up to the closing mark|\[M\d+\] )")
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -80,6 +82,17 @@ def detected(
     return Usage((), "unknown")
 
 
+def cites(text: str) -> bool:
+    """Return whether a text cites memories, or is a block of them.
+
+    >>> cites("In Paris [M1]."), cites("M1 motorway")
+    (True, False)
+    """
+    return _CITATION.search(text) is not None or any(
+        _OWN_LINE.match(line) for line in text.splitlines()
+    )
+
+
 def echoed(shown: Sequence[Shown], response: str, question: Collection[str]) -> bool:
     """Return whether an answer says little that the question and the memories do not.
 
@@ -92,7 +105,8 @@ def echoed(shown: Sequence[Shown], response: str, question: Collection[str]) -> 
     if not shown:
         return False
     said = content_words(_CITATION.sub(" ", response), without=question)
-    known = frozenset[str]().union(*(content_words(hit.text) for hit in shown))
+    lines = (line for line in response.splitlines() if _OWN_LINE.match(line))
+    known = content_words(" ".join(lines)).union(*(content_words(hit.text) for hit in shown))
     return len(said - known) < NEWS_SHARE * max(1, len(said))
 
 
