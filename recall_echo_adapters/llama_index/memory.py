@@ -231,12 +231,18 @@ class RecallEchoMemory(BaseMemory):
             self._open()
             self._turn.note(recall_id)
 
+    def forgot(self) -> None:
+        """Take note that a tool made the memory forget: the turn that asked for it is not kept."""
+        with self._lock:
+            self._turn.forgot = True
+
     def call(self) -> Call:
         """Return what a tool of the memory has to know about this turn."""
         with self._lock:
             return Call(
                 self.memory,
-                heard=self._turn.everything_heard,
+                heard=self._turn.users_words,
+                found=self._turn.answers,
                 recalls=self._turn.recalls,
                 said=list(self._turn.said),
                 session_id=self.session_id,

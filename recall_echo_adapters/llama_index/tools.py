@@ -86,6 +86,8 @@ def recall_echo_tools(
         tell(recall_id, own.name, receipt.get("ids", []))
         if chat is not None and recall_id is not None:
             chat.found(recall_id)
+        if chat is not None and receipt.get("forgot"):
+            chat.forgot()
         return Told(text, receipt)
 
     return [_tool(ABILITIES[name], used) for name in abilities]

@@ -32,8 +32,10 @@ class Turn:
         text: What it found, as the model reads it.
         said: The user's messages, as `Memory.record` takes them: by its id each is kept once.
         actions: What the model said and did on the way.
-        heard: What tools returned, but for the memory's own.
+        asked: What tools were asked, the memory's own included.
+        heard: What tools answered.
         found: Other recalls of the turn: of a retriever, of tools.
+        forgot: Whether the model made the memory forget something: then nothing is kept.
         closed: Whether the answer was given.
     """
 
@@ -43,8 +45,10 @@ class Turn:
     text: str = ""
     said: list[dict[str, Any]] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
+    forgot: bool = False
     closed: bool = False
 
     @classmethod
@@ -63,9 +67,15 @@ class Turn:
         return list(dict.fromkeys([*own, *self.found]))
 
     @property
-    def everything_heard(self) -> str:
-        """What others than the model said."""
-        return "\n".join([*(said["content"] for said in self.said), *self.heard])
+    def users_words(self) -> str:
+        """What the user said."""
+        return "\n".join(said["content"] for said in self.said)
+
+    @property
+    def answers(self) -> list[tuple[str, str]]:
+        """Of each answer of a tool, what the model had asked tools by then or later, and it."""
+        asked = "\n".join(self.asked)
+        return [(asked, heard) for heard in self.heard]
 
     def note(self, recall_id: str | None) -> None:
         """Take note of a recall that somebody else made for this turn."""
@@ -79,8 +89,10 @@ class Turn:
             said = {"role": "user", "content": text, "id": generate_chat_store_key()}
             self.said.append(said)
         elif message.role == MessageRole.ASSISTANT:
-            own = [args for name, args in calls_of(message) if name not in ABILITIES]
-            self.actions += [part for part in (text, *own) if part.strip()]
+            calls = calls_of(message)
+            self.asked += [args for _, args in calls]
+            others = [args for name, args in calls if name not in ABILITIES]
+            self.actions += [part for part in (text, *others) if part.strip()]
         elif message.role == MessageRole.TOOL:
             self.heard.append(text)
 
@@ -95,13 +107,13 @@ class Turn:
         close_turn(
             memory,
             self.recalls,
-            question=self.question or "\n".join(said["content"] for said in self.said),
+            question=self.question or self.users_words,
             response=told.text,
             actions="\n".join([*self.actions, told.way]),
             said=self.said,
             answer=said,
             session_id=session_id,
-            save=save,
+            save="none" if self.forgot else save,
         )
         self.closed, self.text = True, ""
 
