@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from recall_echo_adapters.turns import Message, Save, record_said
-from recall_echo_core import Memory, NotFound, Relation, Statement
+from recall_echo_adapters.turns import Message, Save, asked, record_said
+from recall_echo_core import Memory, NotFound, Relation, Statement, neutralised
 
 __all__ = ["ABILITIES", "Ability", "AbilityName", "Call", "Receipt"]
 
@@ -30,7 +30,8 @@ class Call:
 
     Attributes:
         memory: The namespace.
-        heard: What others than the model said in this turn; `None` outside a turn.
+        heard: What the user said in this turn; `None` outside a turn.
+        found: What tools were asked in this turn, and what they answered.
         recalls: Ids of the recalls of this turn.
         said: The user's messages of this turn.
         session_id: The conversation.
@@ -42,6 +43,7 @@ class Call:
 
     memory: Memory
     heard: str | None = None
+    found: Sequence[tuple[str, str]] = ()
     recalls: Sequence[str] = ()
     said: Sequence[Message] = ()
     session_id: str | None = None
@@ -61,23 +63,24 @@ class Fact(BaseModel):
     object: str = Field(description="The other thing or value, short, such as 'Acme' or 'tea'.")
 
 
-class RememberArguments(Fact):
-    """What `remember` takes."""
+class Told(Fact):
+    """A fact, and who says so."""
 
     said_by_user: bool = Field(
         default=True, description="True if the user said so, false if you concluded it."
     )
+
+
+class RememberArguments(Told):
+    """What `remember` takes."""
+
     since: str | None = Field(
         default=None, description="Since when it holds, as an ISO date, if that was said."
     )
 
 
-class ContradictArguments(Fact):
+class ContradictArguments(Told):
     """What `contradict` takes."""
-
-    said_by_user: bool = Field(
-        default=True, description="True if the user said so, false if you concluded it."
-    )
 
 
 class RecallArguments(BaseModel):
@@ -135,6 +138,8 @@ def _told(
     episodes = record_said(call.memory, call.said, call.session_id, call.save)
     ids = [said["id"] for said in call.said if said.get("id") is not None]
     message = f"{call.session_id or ''} {ids[-1]}" if ids else None  # unique in its session
+    if call.heard is None and call.session_id is not None:
+        message = f"{call.session_id} tools"  # unheard, a conversation says a thing once
     statement = Statement(
         subject=fact.subject,
         type=relation_type(fact.relation),
@@ -148,11 +153,11 @@ def _told(
     )
     # Outside a turn nobody knows what was heard, so it is taken to be what is told.
     heard = fact.object if call.heard is None else call.heard
-    return call.memory.admit(statement, heard=heard, recalls=call.recalls)
+    return call.memory.admit(statement, heard=heard, recalls=call.recalls, found=call.found)
 
 
 def _recall(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
-    query = RecallArguments.model_validate(given).query
+    query = asked(RecallArguments.model_validate(given).query)
     found = call.memory.recall(query, call.k, run_id=call.run_id, max_tokens=call.max_tokens)
     text = found.as_text(call.max_tokens) or "Nothing is remembered about that."
     ids = [hit.id for hit in found]
@@ -165,7 +170,7 @@ def _explain(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
     try:
         why = call.memory.explain(fact.subject, relation_type(fact.relation), fact.object)
     except NotFound as error:
-        return str(error), receipt
+        return neutralised(str(error)), receipt
     return str(why), receipt
 
 
@@ -181,7 +186,8 @@ def _forget(call: Call, given: Mapping[str, Any]) -> tuple[str, Receipt]:
         )
     receipt = {"namespace": call.memory.name, "status": erased.status, "events": erased.events}
     if not erased.events:
-        return f"Nothing was known about {which.subject}.", receipt
+        return neutralised(f"Nothing was known about {which.subject}."), receipt
+    receipt["forgot"] = True
     gone = f"Forgotten (pieces of evidence: {erased.evidence}, messages: {erased.episodes})."
     if erased.status == "incomplete":
         gone += " Traces of it stay in files until nobody else has the memory open."
@@ -199,7 +205,7 @@ def relation_type(said: str) -> str:
 
 
 def _standing(relation: Relation) -> str:
-    sure = f"{relation.text}, {relation.effective():.0%} sure now"
+    sure = f"{neutralised(relation.text)}, {relation.effective():.0%} sure now"
     return f"{sure} ({relation.supports} for, {relation.opposes} against)"
 
 

@@ -13,7 +13,11 @@ from uuid import UUID
 if TYPE_CHECKING:
     from recall_echo_core import Memory
 
-__all__ = ["memory_of"]
+__all__ = ["NobodyNamed", "memory_of", "named_in"]
+
+
+class NobodyNamed(ValueError):
+    """A call does not say whose memory it is about, and has to."""
 
 
 def memory_of(memory: Memory, key: str, *places: object, required: bool = False) -> Memory:
@@ -26,19 +30,25 @@ def memory_of(memory: Memory, key: str, *places: object, required: bool = False)
         required: Whether naming nobody is an error, instead of meaning `memory` itself.
 
     Raises:
-        ValueError: nobody is named though somebody has to be, or by an empty text.
+        NobodyNamed: nobody is named though somebody has to be; a `ValueError`.
+        ValueError: somebody is named by an empty text.
         TypeError: the id is neither text nor a number.
     """
     for place in places:
-        named = place.get(key) if isinstance(place, Mapping) else getattr(place, key, None)
+        named = named_in(place, key)
         if named is not None:
             return _namespace(memory, key, named)
     if required:
-        raise ValueError(
+        raise NobodyNamed(
             f"no {key}: this memory belongs to one user each, so every call has to say whose."
             f' Pass it along, as in config={{"configurable": {{"{key}": "alice"}}}}'
         )
     return memory
+
+
+def named_in(place: object, key: str) -> object:
+    """Return what a mapping or an object says under a key; `None` if it says nothing."""
+    return place.get(key) if isinstance(place, Mapping) else getattr(place, key, None)
 
 
 def _namespace(memory: Memory, key: str, named: object) -> Memory:

@@ -6,6 +6,7 @@ that a question never recalls itself.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,13 +15,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 from recall_echo_core import Memory, NotAllowed, UnknownRecall
 
-__all__ = ["Save", "close_turn", "record_said", "whole"]
+__all__ = ["Message", "Save", "asked", "close_turn", "message_id", "record_said", "whole"]
 
 log = logging.getLogger(__name__)
 
 Save: TypeAlias = Literal["both", "user", "none"]
 Message: TypeAlias = Mapping[str, Any]
 
+LONGEST_QUESTION: Final = 10_000  # characters; the model of vectors reads far less
+LONGEST_NAME: Final = 500  # characters
 _PAIRLESS: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -79,15 +82,32 @@ def whole(text: str) -> str:
     return _PAIRLESS.sub("\ufffd", text)
 
 
+def asked(text: str) -> str:
+    """Return a question as a memory takes it: whole, and no longer than anybody asks."""
+    return whole(text)[:LONGEST_QUESTION]
+
+
+def message_id(id: object, content: str) -> str:
+    """Return what names a message: its id and what it says, since hosts let users edit them."""
+    digest = hashlib.blake2b(whole(content).encode(), digest_size=6).hexdigest()
+    return f"{whole(str(id))[:LONGEST_NAME]}:{digest}"
+
+
 def record_said(
     memory: Memory, said: Sequence[Message], session_id: str | None, save: Save
 ) -> list[str]:
     """Keep messages as episodes; return their ids. Empty ones are left out."""
     messages = [
-        {**message, "content": whole(message["content"])}
+        {
+            key: (whole(value)[:LONGEST_NAME] if key == "name" else whole(value))
+            if isinstance(value, str)
+            else value
+            for key, value in message.items()
+        }
         for message in said
         if message["content"].strip()
     ]
     if save == "none" or not messages:
         return []
-    return memory.record(messages, session_id=session_id)
+    session = None if session_id is None else whole(session_id)[:LONGEST_NAME]
+    return memory.record(messages, session_id=session)

@@ -66,9 +66,21 @@ class Verdicts:
     """
 
     outcome: Outcome | None = None
-    on_success: float | None = None
-    on_tool_error: float | None = None
-    on_error: float | None = 0.0
+    on_success: float | str | None = None
+    on_tool_error: float | str | None = None
+    on_error: float | str | None = 0.0
+
+    def __post_init__(self) -> None:
+        if self.outcome is not None and not callable(self.outcome):
+            raise TypeError(f"outcome must be a function of the run, not {self.outcome!r:.60}")
+        for what in ("on_success", "on_tool_error", "on_error"):
+            verdict = getattr(self, what)
+            number = isinstance(verdict, int | float) and 0 <= verdict <= 1
+            if not (verdict is None or number or verdict in ("success", "partial", "failed")):
+                raise ValueError(
+                    f"{what} must be success, partial, failed, a number in [0, 1] or None,"
+                    f" not {verdict!r:.60}"
+                )
 
     def of(self, run: Run) -> float | str | None:
         """Return the verdict on a run."""

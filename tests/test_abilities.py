@@ -66,7 +66,12 @@ class TestEach:
         assert why == str(memory.explain("Alice", "WORKS_AT", "Acme"))
         gone, receipt = use("forget", memory, subject="Alice")
         assert gone == "Forgotten (pieces of evidence: 2, messages: 0)."
-        assert receipt == {"namespace": "default", "status": "complete", "events": 2}
+        assert receipt == {
+            "namespace": "default",
+            "status": "complete",
+            "events": 2,
+            "forgot": True,
+        }
 
         assert use("recall", memory, query="Alice")[0] == "Nothing is remembered about that."
         assert use("forget", memory, subject="Alice")[0] == "Nothing was known about Alice."

@@ -141,15 +141,16 @@ class TestUsers:
     async def test_the_context_of_a_graph_names_the_user(
         self, retriever: RecallEchoRetriever
     ) -> None:
-        """And wins over the config, as it does in the middleware."""
+        """It has to agree with the config where both name somebody, as in the middleware."""
         graph = graph_of(retriever)
+        ann: Any = {"configurable": {"user_id": "ann"}}
 
-        ran = graph.invoke(
-            {"found": []}, {"configurable": {"user_id": "ann"}}, context=Person(user_id="bob")
-        )
+        ran = graph.invoke({"found": []}, context=Person(user_id="bob"))
         assert ran == {"found": ["secret is of-bob"]}
-        ran = await graph.ainvoke({"found": []}, context=Person(user_id="ann"))
+        ran = await graph.ainvoke({"found": []}, ann, context=Person(user_id="ann"))
         assert ran == {"found": ["secret is of-ann"]}
+        with pytest.raises(ValueError, match="context says that user_id is 'bob', config says"):
+            graph.invoke({"found": []}, ann, context=Person(user_id="bob"))
 
     def test_the_config_of_a_graph_names_the_user(self, retriever: RecallEchoRetriever) -> None:
         assert graph_of(retriever).invoke({"found": []}, BOB) == {"found": ["secret is of-bob"]}

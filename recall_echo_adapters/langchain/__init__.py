@@ -16,15 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recall_echo_adapters.langchain.classic import RecallEchoMemory, RecalledText
+    from recall_echo_adapters.langchain.classic import RecallEchoMemory as RecallEchoMemory
     from recall_echo_adapters.langchain.handler import RecallEchoCallbackHandler
     from recall_echo_adapters.langchain.middleware import RecallEchoMiddleware
+    from recall_echo_adapters.langchain.recalled_text import RecalledText
     from recall_echo_adapters.langchain.retriever import RecallEchoRetriever, as_text
     from recall_echo_adapters.langchain.tools import RecallEchoTool, RecallEchoToolkit
 
+# Without `RecallEchoMemory`, so that `import *` does not ask for what need not be installed.
 __all__ = [
     "RecallEchoCallbackHandler",
-    "RecallEchoMemory",
     "RecallEchoMiddleware",
     "RecallEchoRetriever",
     "RecallEchoTool",
@@ -40,7 +41,7 @@ _PLACES = {
     "RecallEchoRetriever": "retriever",
     "RecallEchoTool": "tools",
     "RecallEchoToolkit": "tools",
-    "RecalledText": "classic",
+    "RecalledText": "recalled_text",
     "as_text": "retriever",
 }
 _EXTRAS = {"langchain_classic": "langchain-classic"}
@@ -63,4 +64,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_PLACES)

@@ -18,7 +18,7 @@ from pydantic import Field, PrivateAttr
 from recall_echo_adapters.langchain.holding import STRICT, HoldsMemory
 from recall_echo_adapters.langchain.recalled_text import RECEIPT, RecalledText, receipt_in
 from recall_echo_adapters.langchain.wording import OUTPUT_KEYS, text_of
-from recall_echo_adapters.turns import Save, close_turn, whole
+from recall_echo_adapters.turns import Save, asked, close_turn
 from recall_echo_adapters.verdicts import Recalled
 
 __all__ = ["RecallEchoMemory", "RecalledText"]
@@ -88,7 +88,7 @@ class RecallEchoMemory(HoldsMemory, BaseMemory):
         question = self._question(inputs) if inputs else ""
         if not question.strip():
             return {self.memory_key: self._shown(RecalledText())}
-        found = self.memory.recall(whole(question), self.k, max_tokens=self.max_tokens)
+        found = self.memory.recall(asked(question), self.k, max_tokens=self.max_tokens)
         if found.id is None:  # nothing was found
             return {self.memory_key: self._shown(RecalledText())}
         receipt = Recalled(self.memory.name, found.id)

@@ -10,16 +10,15 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
 from recall_echo_adapters.langchain.recalled_text import RECEIPT, receipts_in
-from recall_echo_adapters.langchain.wording import text_of
+from recall_echo_adapters.langchain.wording import answered, text_of
 from recall_echo_adapters.open_runs import OpenRuns
 from recall_echo_adapters.verdicts import Outcome, Recalled, Verdicts, credit
+from recall_echo_core import Memory
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from langchain_core.documents import Document
-
-    from recall_echo_core import Memory
 
 __all__ = ["RECALL_EVENT", "RecallEchoCallbackHandler"]
 
@@ -47,16 +46,21 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
         max_runs: Open runs kept; raising it only matters where runs never end.
     """
 
+    ignore_llm = True
+    ignore_chat_model = True
+
     def __init__(
         self,
         memory: Memory,
         *,
         outcome: Outcome | None = None,
-        on_success: float | None = None,
-        on_tool_error: float | None = None,
-        on_error: float | None = 0.0,
+        on_success: float | str | None = None,
+        on_tool_error: float | str | None = None,
+        on_error: float | str | None = 0.0,
         max_runs: int = 4_096,
     ) -> None:
+        if not isinstance(memory, Memory):
+            raise TypeError(f"memory must be an open Memory, not {memory!r:.60}")
         self._memory = memory
         self._verdicts = Verdicts(outcome, on_success, on_tool_error, on_error)
         self._runs = OpenRuns(max_runs)
@@ -65,9 +69,6 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
     def open_runs(self) -> int:
         """How many runs are going on."""
         return len(self._runs)
-
-    ignore_llm = True
-    ignore_chat_model = True
 
     # What a run is made of
 
@@ -169,7 +170,7 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
     def _recalled(self, run_id: UUID, receipt: Any) -> None:
         if isinstance(receipt, Mapping) and receipt.get("recall_id"):
             found = Recalled(receipt["namespace"], receipt["recall_id"])
-            self._runs.recalled(str(run_id), found)
+            self._runs.recalled(str(run_id), found, closed=not receipt.get("turn"))
 
     def _end(
         self,
@@ -180,7 +181,12 @@ class RecallEchoCallbackHandler(BaseCallbackHandler):
         stopped: bool,
     ) -> None:
         run = self._runs.end(
-            str(run_id), outputs=outputs, text=text_of(outputs), error=error, stopped=stopped
+            str(run_id),
+            outputs=outputs,
+            text=text_of(outputs),
+            error=error,
+            stopped=stopped,
+            answered=answered(outputs),
         )
         if run is not None:
             credit(self._memory, run, self._verdicts)

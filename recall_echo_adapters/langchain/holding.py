@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_echo_adapters.langchain.host import running, user_memory
+from recall_echo_adapters.namespaces import NobodyNamed
 from recall_echo_core import Memory
 
 __all__ = ["STRICT", "HoldsMemory", "ServesUsers"]
@@ -67,12 +68,26 @@ class ServesUsers(HoldsMemory):
         Raises:
             ValueError: no user is named, and `require_namespace` is set.
         """
-        whole = ensure_config(config)
-        callbacks = whole.get("callbacks")
+        given = ensure_config(config)
+        callbacks = given.get("callbacks")
         inherited: Mapping[str, Any] = (
             callbacks.inheritable_metadata if isinstance(callbacks, BaseCallbackManager) else {}
         )
-        whole["metadata"] = {**inherited, **(whole.get("metadata") or {})}
-        return user_memory(
-            self.memory, self.namespace_key, running(), whole, required=self.require_namespace
-        )
+        given["metadata"] = {**inherited, **(given.get("metadata") or {})}
+        return self.memory_in(running(), given)
+
+    def memory_in(self, runtime: Any, config: RunnableConfig | None) -> Memory:
+        """Return the namespace of the user that a runtime or a config names.
+
+        Raises:
+            ValueError: no user is named, and `require_namespace` is set.
+        """
+        required = self.require_namespace
+        return user_memory(self.memory, self.namespace_key, runtime, config, required=required)
+
+    def named_in(self, runtime: Any, config: RunnableConfig | None) -> str | None:
+        """Return the namespace that a runtime or a config names, if one of them does."""
+        try:
+            return user_memory(self.memory, self.namespace_key, runtime, config, required=True).name
+        except NobodyNamed:
+            return None

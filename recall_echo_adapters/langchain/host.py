@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from recall_echo_adapters.namespaces import memory_of
+from recall_echo_adapters.namespaces import memory_of, named_in
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -32,18 +32,21 @@ def user_memory(
 ) -> Memory:
     """Return the namespace of the user that a call is for.
 
-    Looked for in the runtime's context, then in the config's `configurable`, then in its
-    `metadata`.
+    Looked for in the runtime's context and in the config's `configurable`, else in its `metadata`.
+
+    Raises:
+        ValueError: nobody is named and `required` is set; or context and config name two users,
+            as when a call inside a run names another one: which of them is meant is not guessed.
     """
     given: Mapping[str, Any] = {} if config is None else config
-    return memory_of(
-        memory,
-        key,
-        getattr(runtime, "context", None),
-        given.get("configurable"),
-        given.get("metadata"),
-        required=required,
-    )
+    places = getattr(runtime, "context", None), given.get("configurable")
+    named = [name for place in places if (name := named_in(place, key)) is not None]
+    if len(named) > 1 and str(named[0]) != str(named[1]):
+        raise ValueError(
+            f"context says that {key} is {named[0]!r:.60}, config says {named[1]!r:.60};"
+            " name the same user in both, or in one of them"
+        )
+    return memory_of(memory, key, *places, given.get("metadata"), required=required)
 
 
 def host_run(runtime: Any) -> str | None:

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.messages import SystemMessage
+from langchain_core.runnables import ensure_config
 
 from recall_echo_adapters.abilities import ABILITIES, AbilityName, Call
 from recall_echo_adapters.langchain.handler import RECALL_EVENT
-from recall_echo_adapters.langchain.host import host_run, session_of, user_memory
+from recall_echo_adapters.langchain.host import host_run, session_of
 from recall_echo_adapters.langchain.retriever import RECEIPT, RecallEchoRetriever, as_text
 from recall_echo_adapters.langchain.tools import RecallEchoTool
-from recall_echo_adapters.langchain.wording import Exchange, as_said
+from recall_echo_adapters.langchain.wording import Exchange, as_said, question_of, said_last
 from recall_echo_adapters.turns import Save, close_turn
+from recall_echo_core import RecallEchoError
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
     from langchain_core.documents import Document
-    from langchain_core.messages import ToolMessage
+    from langchain_core.messages import BaseMessage, ToolMessage
     from langchain_core.runnables import RunnableConfig
     from langgraph.runtime import Runtime
     from langgraph.types import Command
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RecallEchoMiddleware", "RecallEchoState"]
 
+log = logging.getLogger(__name__)
+
 OWN_TOOLS: Final = tuple(ABILITIES)
 
 
@@ -39,8 +43,9 @@ class RecallEchoState(AgentState[Any]):
     """The state of an agent with a memory.
 
     Attributes:
-        recall_echo: By the middleware's name, what was recalled for the turn that is going on:
-            plain JSON, since a checkpointer keeps it. Neither input nor output shows it.
+        recall_echo: By the middleware's name, the turn that is going on: whose it is, what was
+            said, and what was recalled for it. Plain JSON, since a checkpointer keeps it. Neither
+            input nor output shows it; streams of values do.
     """
 
     recall_echo: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
@@ -99,11 +104,22 @@ class RecallEchoMiddleware(AgentMiddleware[RecallEchoState, Any, Any]):
         super().__init__()
         if save not in ("both", "user", "none"):
             raise ValueError(f"save must be 'both', 'user' or 'none', not {save!r}")
+        texts: dict[str, object] = {"namespace_key": namespace_key, "name": name}
+        for what, given in texts.items():
+            if not (isinstance(given, str) and given):
+                raise ValueError(f"{what} must be a text, not {given!r}")
+        if isinstance(tools, str) or len(set(tools)) < len(tools):
+            raise ValueError(f"tools must be a list of different abilities, not {tools!r}")
+        shared: dict[str, Any] = {
+            "k": k,
+            "max_tokens": max_tokens,
+            "namespace_key": namespace_key,
+            "require_namespace": require_namespace,
+        }
         self._memory, self._save, self._name = memory, save, name
-        self._namespace_key, self._require_namespace = namespace_key, require_namespace
         self._max_tokens = max_tokens
-        self._retriever = RecallEchoRetriever(memory=memory, k=k, max_tokens=max_tokens)
-        own = [RecallEchoTool.of(ability, memory, k=k, max_tokens=max_tokens) for ability in tools]
+        self._retriever = RecallEchoRetriever(memory=memory, **shared)
+        own = [RecallEchoTool.of(ability, memory, **shared) for ability in tools]
         self.tools = own
         self._own = {tool.name: tool for tool in own}
 
@@ -119,18 +135,20 @@ class RecallEchoMiddleware(AgentMiddleware[RecallEchoState, Any, Any]):
     ) -> dict[str, Any]:
         """Recall what answers the user's message."""
         memory = self._whose(runtime, config)
-        question = Exchange(state["messages"]).question
-        documents = self._retriever.invoke(question, config, namespace=memory)
-        return self._noted(state, memory, documents)
+        said = said_last(state["messages"])
+        documents = self._retriever.invoke(_question(said), config, namespace=memory, turn=True)
+        return self._noted(state, memory, said, documents)
 
     async def abefore_agent(  # type: ignore[override]  # LangGraph gives the config to who asks
         self, state: RecallEchoState, runtime: Runtime[Any], config: RunnableConfig
     ) -> dict[str, Any]:
         """Recall what answers the user's message."""
         memory = await asyncio.to_thread(self._whose, runtime, config)
-        question = Exchange(state["messages"]).question
-        documents = await self._retriever.ainvoke(question, config, namespace=memory)
-        return self._noted(state, memory, documents)
+        said = said_last(state["messages"])
+        documents = await self._retriever.ainvoke(
+            _question(said), config, namespace=memory, turn=True
+        )
+        return self._noted(state, memory, said, documents)
 
     # Around each call of the model: show it
 
@@ -189,75 +207,114 @@ class RecallEchoMiddleware(AgentMiddleware[RecallEchoState, Any, Any]):
     # Inside
 
     def _whose(self, runtime: Any, config: RunnableConfig | None) -> Memory:
-        return user_memory(
-            self._memory, self._namespace_key, runtime, config, required=self._require_namespace
-        )
+        return self._retriever.memory_in(runtime, config)
+
+    def _same(self, turn: Mapping[str, Any], runtime: Any, config: RunnableConfig) -> Memory:
+        """Return the namespace that a turn began in, whoever resumes it.
+
+        Raises:
+            ValueError: whoever resumes it names another user.
+        """
+        begun: str = turn["namespace"]
+        named = self._retriever.named_in(runtime, config)
+        if named is not None and named != begun:
+            raise ValueError(
+                f"this turn was begun for {begun!r:.60}, and cannot go on for {named!r:.60}"
+            )
+        return self._memory if begun == self._memory.name else self._memory.namespace(begun)
 
     def _noted(
-        self, state: RecallEchoState, memory: Memory, documents: Sequence[Document]
+        self,
+        state: RecallEchoState,
+        memory: Memory,
+        said: Sequence[BaseMessage],
+        documents: Sequence[Document],
     ) -> dict[str, Any]:
-        """Return the state with what was recalled, in place of what the last turn left."""
-        receipt: dict[str, Any] = {"namespace": memory.name, "recall_id": None, "text": ""}
-        if documents:
-            receipt["recall_id"] = documents[0].metadata[RECEIPT]["recall_id"]
-            receipt["text"] = as_text(documents, self._max_tokens)
-        return {"recall_echo": {**(state.get("recall_echo") or {}), self.name: receipt}}
+        """Return the state with the turn that begins, in place of what the last one left.
 
-    def _receipt(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        return (state.get("recall_echo") or {}).get(self.name) or {}
+        What was said is kept, since the conversation may be shortened before the turn closes.
+        """
+        turn: dict[str, Any] = {
+            "namespace": memory.name,
+            "recall_id": documents[0].metadata[RECEIPT]["recall_id"] if documents else None,
+            "text": as_text(documents, self._max_tokens) if documents else "",
+            "said": [as_said(message) for message in said],
+            "ids": [message.id for message in said if message.id],
+        }
+        return {"recall_echo": {**(state.get("recall_echo") or {}), self.name: turn}}
+
+    def _turn(self, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the turn that is going on, as the state knows it."""
+        return (state.get("recall_echo") or {}).get(self.name)
 
     def _done(self, state: RecallEchoState) -> dict[str, Any]:
-        """Return the state without the text, which a checkpointer need not keep any longer."""
-        left = {"namespace": self._receipt(state).get("namespace"), "recall_id": None, "text": ""}
-        return {"recall_echo": {**(state.get("recall_echo") or {}), self.name: left}}
+        """Return the state without the turn, which a checkpointer need not keep any longer."""
+        return {"recall_echo": {**(state.get("recall_echo") or {}), self.name: None}}
 
     def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        text = self._receipt(request.state).get("text")
-        if not text:
+        turn = self._turn(request.state)
+        if not turn or not turn["text"]:
             return request
-        return request.override(system_message=_appended(request.system_message, text))
+        self._same(turn, request.runtime, ensure_config())
+        return request.override(system_message=_appended(request.system_message, turn["text"]))
 
     def _placed(self, request: ToolCallRequest) -> ToolCallRequest:
-        tool = self._own.get(request.tool_call["name"])
-        if tool is None or request.tool is not tool:
+        tool, turn = self._own.get(request.tool_call["name"]), self._turn(request.state)
+        if tool is None or request.tool is not tool or not turn:
             return request
-        memory = self._whose(request.runtime, request.runtime.config)
-        turn = self._turn(memory, request.state, request.runtime.config)
-        turn = replace(turn, run_id=host_run(request.runtime), k=tool.k, max_tokens=tool.max_tokens)
-        return request.override(tool=tool.in_turn(turn))
-
-    def _turn(self, memory: Memory, state: Mapping[str, Any], config: RunnableConfig) -> Call:
-        exchange = Exchange(state["messages"])
-        recalled = self._receipt(state).get("recall_id")
-        return Call(
-            memory,
-            heard=exchange.heard(OWN_TOOLS),
-            recalls=[*([recalled] if recalled else []), *exchange.recalls()],
-            said=[as_said(message) for message in exchange.said],
+        config = request.runtime.config
+        exchange = Exchange(request.state["messages"], turn["ids"], OWN_TOOLS)
+        call = Call(
+            self._same(turn, request.runtime, config),
+            heard=question_of(turn["said"]),
+            found=exchange.found(),
+            recalls=_recalls(turn, exchange),
+            said=turn["said"],
             session_id=session_of(config),
             save=self._save,
+            run_id=host_run(request.runtime),
+            k=tool.k,
+            max_tokens=tool.max_tokens,
         )
+        return request.override(tool=tool.in_turn(call))
 
     def _close(
         self, state: RecallEchoState, runtime: Runtime[Any], config: RunnableConfig
     ) -> list[dict[str, Any]]:
-        """Close the turn; return the receipts of its recalls."""
-        memory = self._whose(runtime, config)
-        turn = self._turn(memory, state, config)
-        exchange = Exchange(state["messages"])
-        answer = exchange.answer
-        close_turn(
-            memory,
-            turn.recalls,
-            question=exchange.question,
-            response="" if answer is None else str(answer.text),
-            actions=exchange.actions(OWN_TOOLS),
-            said=turn.said,
-            answer=None if answer is None else as_said(answer),
-            session_id=turn.session_id,
-            save=self._save,
-        )
-        return [{"namespace": memory.name, "recall_id": recall} for recall in turn.recalls]
+        """Close the turn; return the receipts of its recalls.
+
+        What cannot be kept is logged: the answer is there already, and the user waits for it.
+        """
+        turn = self._turn(state)
+        if not turn:
+            return []
+        memory = self._same(turn, runtime, config)
+        exchange = Exchange(state["messages"], turn["ids"], OWN_TOOLS)
+        answer, recalls = exchange.answer, _recalls(turn, exchange)
+        try:
+            close_turn(
+                memory,
+                recalls,
+                question=question_of(turn["said"]),
+                response="" if answer is None else str(answer.text),
+                actions=exchange.actions(),
+                said=turn["said"],
+                answer=None if answer is None else as_said(answer),
+                session_id=session_of(config),
+                save="none" if exchange.forgot else self._save,
+            )
+        except (RecallEchoError, ValueError):
+            log.exception("the turn is not kept in memory")
+        return [{"namespace": memory.name, "recall_id": recall} for recall in recalls]
+
+
+def _question(said: Sequence[BaseMessage]) -> str:
+    return question_of([as_said(message) for message in said])
+
+
+def _recalls(turn: Mapping[str, Any], exchange: Exchange) -> list[str]:
+    first = [turn["recall_id"]] if turn["recall_id"] else []
+    return [*first, *exchange.recalls()]
 
 
 def _appended(system: SystemMessage | None, text: str) -> SystemMessage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from recall_echo_adapters.langchain.holding import STRICT, ServesUsers
 from recall_echo_adapters.langchain.host import host_run, running
 from recall_echo_adapters.namespaces import memory_of
-from recall_echo_adapters.turns import whole
+from recall_echo_adapters.turns import asked
 from recall_echo_core import Memory, approximate_tokens, fenced, fitting, neutralised
 
 if TYPE_CHECKING:
@@ -111,8 +111,9 @@ class RecallEchoRetriever(ServesUsers, BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         k: int | None = None,
         namespace: Memory | None = None,
+        turn: bool = False,
     ) -> list[Document]:
-        return self._documents(query, run_manager, k, namespace)
+        return self._documents(query, run_manager, k, namespace, turn)
 
     async def _aget_relevant_documents(
         self,
@@ -121,32 +122,41 @@ class RecallEchoRetriever(ServesUsers, BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         k: int | None = None,
         namespace: Memory | None = None,
+        turn: bool = False,
     ) -> list[Document]:
-        return await asyncio.to_thread(self._documents, query, run_manager, k, namespace)
+        return await asyncio.to_thread(self._documents, query, run_manager, k, namespace, turn)
 
     def _documents(
-        self, query: str, run: BaseRunManager, k: int | None, namespace: Memory | None
+        self,
+        query: str,
+        run: BaseRunManager,
+        k: int | None,
+        namespace: Memory | None,
+        turn: bool,
     ) -> list[Document]:
+        """Return the documents; `turn` says that the middleware will tell when the turn closes."""
+        if not isinstance(query, str):
+            raise TypeError(f"the question must be a text, not {query!r:.60}")
         if not query.strip():
             return []
         # Who calls this directly, past `invoke`, has not said which user it is for.
         memory = self.memory_for({"metadata": run.metadata}) if namespace is None else namespace
         found = memory.recall(
-            whole(query),
+            asked(query),
             self.k if k is None else k,
             self.kinds,
             run_id=host_run(running()) or str(run.parent_run_id or run.run_id),
             max_tokens=self.max_tokens,
         )
-        return documents_of(found, memory.name)
+        return documents_of(found, memory.name, {"turn": True} if turn else {})
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         return {**params, "ls_retriever_name": "recall_echo", "ls_vector_store_provider": "Chroma"}
 
 
-def documents_of(found: Recall, namespace: str) -> list[Document]:
-    """Return the hits of a recall as documents."""
+def documents_of(found: Recall, namespace: str, more: Mapping[str, Any]) -> list[Document]:
+    """Return the hits of a recall as documents, with more in their receipts."""
     return [
         Document(
             id=hit.id,
@@ -161,6 +171,7 @@ def documents_of(found: Recall, namespace: str) -> list[Document]:
                     "score": hit.score,
                     "confidence": hit.confidence,
                     "note": hit.note if _is_whole(hit) else "",
+                    **more,
                 }
             },
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-__all__ = ["OUTPUT_KEYS", "Exchange", "as_said", "text_of"]
+from recall_echo_adapters.turns import message_id
+
+__all__ = ["OUTPUT_KEYS", "Exchange", "answered", "as_said", "question_of", "said_last", "text_of"]
 
 OUTPUT_KEYS: Final = ("output", "answer", "response", "text", "result")
 
@@ -28,38 +30,57 @@ def text_of(outputs: Any) -> str:
     return ""
 
 
+def answered(outputs: Any) -> bool:
+    """Return whether outputs are an answer; an agent's at a breakpoint end with something else."""
+    messages = outputs.get("messages") if isinstance(outputs, Mapping) else None
+    if not messages:
+        return True
+    return isinstance(messages[-1], AIMessage) and not messages[-1].tool_calls
+
+
 def as_said(message: BaseMessage) -> dict[str, Any]:
-    """Return a message as `Memory.record` takes it."""
+    """Return a message as `Memory.record` takes it, in plain JSON."""
+    content = str(message.text)
     said: dict[str, Any] = {
         "role": "assistant" if isinstance(message, AIMessage) else "user",
-        "content": str(message.text),
+        "content": content,
     }
     if message.id:
-        said["id"] = message.id
+        said["id"] = message_id(message.id, content)
     if message.name:
         said["name"] = message.name
     return said
 
 
+def said_last(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return what the user said last: the messages that a turn begins with."""
+    end = next((i for i in reversed(range(len(messages))) if _is_users(messages[i])), -1)
+    start = end
+    while start > 0 and _is_users(messages[start - 1]):
+        start -= 1
+    return list(messages[start : end + 1]) if end >= 0 else []
+
+
+def question_of(said: Sequence[Mapping[str, Any]]) -> str:
+    """Return messages of the user as one text."""
+    return "\n".join(one["content"] for one in said if one["content"].strip())
+
+
 class Exchange:
-    """The turn that a list of messages ends with: from what the user said last.
+    """What the model and tools said and did in a turn.
 
     Args:
-        messages: A conversation.
+        messages: A conversation; what was shortened to a summary is not in it any more.
+        ids: Of the messages that the turn began with.
+        own_tools: Tools that are the memory's: what they say nobody else has said.
     """
 
-    def __init__(self, messages: Sequence[BaseMessage]) -> None:
-        end = next((i for i in reversed(range(len(messages))) if _is_users(messages[i])), -1)
-        start = end
-        while start > 0 and _is_users(messages[start - 1]):
-            start -= 1
-        self.said: list[BaseMessage] = list(messages[start : end + 1]) if end >= 0 else []
-        self._after = list(messages[end + 1 :]) if end >= 0 else []
-
-    @property
-    def question(self) -> str:
-        """What the user said."""
-        return "\n".join(text for message in self.said if (text := str(message.text)).strip())
+    def __init__(
+        self, messages: Sequence[BaseMessage], ids: Collection[str], own_tools: Collection[str]
+    ) -> None:
+        begun = next((i for i in reversed(range(len(messages))) if messages[i].id in ids), -1)
+        self._after = [one for one in messages[begun + 1 :] if not isinstance(one, HumanMessage)]
+        self._own_tools = own_tools
 
     @property
     def answer(self) -> AIMessage | None:
@@ -67,41 +88,55 @@ class Exchange:
         last = next((m for m in reversed(self._after) if isinstance(m, AIMessage)), None)
         return last if last is not None and str(last.text).strip() else None
 
-    def actions(self, own_tools: Sequence[str] = ()) -> str:
-        """Return what the model said and did on the way: a memory may show there only.
-
-        Args:
-            own_tools: Tools whose calls say nothing about what was used: the memory's own.
-        """
+    def actions(self) -> str:
+        """Return what the model said and did on the way: a memory may show there only."""
         parts: list[str] = []
         for message in self._after:
             if isinstance(message, AIMessage):
                 parts.append("" if message is self.answer else str(message.text))
                 parts += [
-                    json.dumps(call["args"], ensure_ascii=False, default=str)
+                    _as_json(call["args"])
                     for call in message.tool_calls
-                    if call["name"] not in own_tools
+                    if call["name"] not in self._own_tools
                 ]
         return "\n".join(part for part in parts if part.strip())
 
-    def heard(self, own_tools: Sequence[str] = ()) -> str:
-        """Return what others than the model said: the user, and tools that are not the memory's."""
-        results = [
-            str(message.text)
+    def found(self) -> list[tuple[str, str]]:
+        """Return what tools that are not the memory's were asked, and what they answered."""
+        asked = {
+            call["id"]: _as_json(call["args"])
             for message in self._after
-            if isinstance(message, ToolMessage) and message.name not in own_tools
+            if isinstance(message, AIMessage)
+            for call in message.tool_calls
+        }
+        return [
+            (asked.get(message.tool_call_id, ""), str(message.text))
+            for message in self._tools()
+            if message.name not in self._own_tools and not _receipt(message)
         ]
-        return "\n".join([self.question, *results])
 
     def recalls(self) -> list[str]:
         """Return the ids of the recalls that tools made."""
-        return [
-            message.artifact["recall_id"]
-            for message in self._after
-            if isinstance(message, ToolMessage)
-            and isinstance(message.artifact, dict)
-            and message.artifact.get("recall_id")
-        ]
+        receipts = (_receipt(message) for message in self._tools())
+        return [receipt["recall_id"] for receipt in receipts if receipt.get("recall_id")]
+
+    @property
+    def forgot(self) -> bool:
+        """Whether the model made the memory forget something."""
+        return any(_receipt(message).get("forgot") for message in self._tools())
+
+    def _tools(self) -> list[ToolMessage]:
+        return [message for message in self._after if isinstance(message, ToolMessage)]
+
+
+def _receipt(message: ToolMessage) -> Mapping[str, Any]:
+    """Return what a tool of the memory left in its message; of another tool, nothing."""
+    left = message.artifact
+    return left if isinstance(left, dict) and "namespace" in left else {}
+
+
+def _as_json(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
 def _is_users(message: BaseMessage) -> bool:
