@@ -129,3 +129,15 @@ def test_the_langchain_agent_tells_its_story(tmp_path: Path) -> None:
         r"another user's memory holds: \[\]",
     ):
         assert re.search(line, printed), printed
+
+
+@pytest.mark.slow
+def test_the_classic_chain_tells_its_story(tmp_path: Path) -> None:
+    """What one chain was told, another is asked; a rating moves what the answer used."""
+    printed = run(tmp_path, "langchain_classic_chain.py")
+
+    for line in (
+        r"Ada lives in Paris \[M\d\]\.",
+        r"90% sure, utility 0\.55 after a thumbs-up",
+    ):
+        assert re.search(line, printed), printed
