@@ -6,20 +6,20 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from recall_echo_core.asked import POOL
 from recall_echo_core.graph import Graph
 from recall_echo_core.portray import detail_positions, entity_of, episode_of, path_of, relation_of
 from recall_echo_core.recall import Ranked, When, best, rank
 from recall_echo_core.recalled import Hit
-from recall_echo_core.relevance import POOL
 from recall_echo_core.texts import Kind
 
 if TYPE_CHECKING:
+    from recall_echo_core.asked import Asked
     from recall_echo_core.events import Stored
-    from recall_echo_core.matching import Found, Match
+    from recall_echo_core.matching import Found
     from recall_echo_core.model import Entity, Episode, Relation
     from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
-    from recall_echo_core.relevance import Asked
     from recall_echo_core.settings import Settings
     from recall_echo_core.stores.sql import NamespaceKey, SqlLog
 
@@ -28,7 +28,9 @@ __all__ = ["Answering"]
 LEAST: Final = POOL
 WIDER: Final = 4
 
-Search: TypeAlias = Callable[[Kind, "Asked", "Vectors", int], tuple["Found", bool]]
+Search: TypeAlias = Callable[
+    [Collection[Kind], "Asked", "Vectors", int], Mapping[Kind, tuple["Found", bool]]
+]
 Reading: TypeAlias = Callable[[], AbstractContextManager[Graph]]
 
 
@@ -62,11 +64,11 @@ class Answering:
         """Return the best `k` hits of some kinds."""
         limit = max(LEAST, WIDER * k)
         while True:
-            found = {kind: self._search(kind, asked, vector, limit) for kind in kinds}
+            found = self._search(kinds, asked, vector, limit)
             more = any(truncated for _, truncated in found.values())
             with self._reading() as graph:
-                current = {kind: _current(graph, kind, items) for kind, (items, _) in found.items()}
-                everything = rank(graph, current, when, self._settings, pending())
+                matches = {kind: items for kind, (items, _) in found.items()}
+                everything = rank(graph, matches, when, self._settings, pending(), k)
                 ranked = best(graph, everything, k, kinds)
                 # Old versions and ended relations may have crowded out what still counts.
                 if len(ranked) == k or not more:
@@ -110,12 +112,3 @@ def _hit(
         path=None if ranked.trail is None else path_of(graph, ranked.trail, now),
         item=item,
     )
-
-
-def _current(graph: Graph, kind: Kind, found: Found) -> dict[bytes, Match]:
-    """Return the matches of the items whose text is still the one that was read."""
-    return {
-        item: match
-        for item, match in found.items()
-        if graph.text_position(item) == match.position and graph.kind_of(item) == kind
-    }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from recall_echo_core.names import normalised
 from recall_echo_core.terms import mentions_in
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from recall_echo_core.picture import EpisodeMark
 
 __all__ = ["Conversation", "ConversationPicture"]
+
+Numbers: TypeAlias = NDArray[np.int64]
 
 SHORT: Final = 30  # terms; half the floor under lengths
 SMOOTHING: Final = 50  # words a speaker is taken to have said besides, none in the first person
@@ -55,6 +59,8 @@ class Conversation:
         self.before = array("i")
         self.after = array("i")
         self._newest: dict[str, int] = {}
+        self._sessions = array("i")  # which session, by number; NONE for those without
+        self._session_numbers: dict[str, int] = {}
         self._short = 0
         self._words: dict[str, tuple[int, int]] = {}  # speaker -> words, first-person words
         self._mentions: dict[str, list[int]] = {}
@@ -82,6 +88,8 @@ class Conversation:
         """Note which episode stood before; one without a session stands alone."""
         before = NONE if session is None else self._newest.get(session, NONE)
         self.sessions.append(session)
+        known = self._session_numbers
+        self._sessions.append(NONE if session is None else known.setdefault(session, len(known)))
         self.before.append(before)
         self.after.append(NONE)
         if before != NONE:
@@ -99,17 +107,37 @@ class Conversation:
         """Whether there is more than one session."""
         return len(self._newest) > 1
 
-    def voices(self) -> Callable[[int], float]:
-        """Return how far an episode is told by whoever asks: 1 for a user, 0 for a model.
+    def beside(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """Return which episodes stand before and after some; `NONE` where there is none."""
+        return _at(self.before, numbers), _at(self.after, numbers)
 
-        Where the host tells no roles apart, by how much its speaker speaks of themselves, beside
+    def session_numbers(self, numbers: Numbers) -> Numbers:
+        """Return the sessions of some episodes, numbered; `NONE` for those without."""
+        return _at(self._sessions, numbers)
+
+    def asks(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """Return which of some episodes, `NONE` among them, ask something."""
+        asking = np.frombuffer(bytes(self.asking) + b"\0", dtype=np.uint8)
+        return asking[numbers] > 0  # NONE is the last
+
+    def voices(self, numbers: Numbers) -> NDArray[np.float64]:
+        """Return how far episodes are told by whoever asks: 1 for a user, 0 for a model.
+
+        Where the host tells no roles apart, by how much the speaker speaks of themselves, beside
         who does so most.
         """
         if 0 in self._own:
-            return lambda number: float(self._own[number])
+            return np.frombuffer(bytes(self._own), dtype=np.uint8)[numbers].astype(np.float64)
         rates = {who: own / (said + SMOOTHING) for who, (said, own) in self._words.items()}
-        most = max(rates.values(), default=0.0)
-        return lambda number: rates[self.speakers[number]] / most if most else 0.0
+        most = max(rates.values(), default=0.0) or 1.0
+        return np.array([rates[self.speakers[number]] / most for number in numbers.tolist()])
+
+    def spoken_by_named(self, numbers: Numbers, text: str) -> NDArray[np.bool_]:
+        """Return which of some episodes are spoken by somebody whom a text names."""
+        named = self.named(text)
+        if not named:
+            return np.zeros(len(numbers), dtype=np.bool_)
+        return np.array([self.speakers[number] in named for number in numbers.tolist()])
 
     def named(self, text: str) -> frozenset[str]:
         """Return the speakers whose first name a text has."""
@@ -155,3 +183,7 @@ class Conversation:
         conversation._words = picture.words
         conversation._mentions = picture.mentions
         return conversation
+
+
+def _at(kept: array[int], numbers: Numbers) -> Numbers:
+    return np.array(kept, dtype=np.int64)[numbers]

@@ -5,7 +5,7 @@ Exactly, over the vectors that its texts had then, and with the words and surrou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from recall_echo_core.catalogue import Catalogue
@@ -15,10 +15,10 @@ from recall_echo_core.searching import best_chunks
 from recall_echo_core.texts import KINDS, Kind, parse_key
 
 if TYPE_CHECKING:
+    from recall_echo_core.asked import Asked
     from recall_echo_core.graph import Graph
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import VectorIndex, Vectors
-    from recall_echo_core.relevance import Asked
 
 __all__ = ["Frozen"]
 
@@ -59,17 +59,21 @@ class Frozen:
                 if kind == "episode":
                     self._catalogue.measure(wanted, vectors[places])
 
-    def search(self, kind: Kind, asked: Asked, vector: Vectors, limit: int) -> tuple[Found, bool]:
-        """Return what matches a question best; nothing else is to be had."""
+    def search(
+        self, kinds: Collection[Kind], asked: Asked, vector: Vectors, limit: int
+    ) -> dict[Kind, tuple[Found, bool]]:
+        """Return what matches a question best, by kind; nothing else is to be had."""
+        return {kind: (self._matched(kind, asked, vector, limit), False) for kind in kinds}
+
+    def _matched(self, kind: Kind, asked: Asked, vector: Vectors, limit: int) -> Found:
         index = self._indexes[kind]
         near = best_chunks(index.search(vector, index.count()))
-        found = matched(
+        return matched(
             kind,
             asked,
             near,
             limit,
             self._catalogue,
             lambda _: {},  # all that have vectors are near
-            lambda text: self._contents.get(text, ""),
+            lambda texts: {text: self._contents[text] for text in texts},
         )
-        return found, False

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from recall_echo_core.contents import contents
 from recall_echo_core.embedding import Stopped, embedded
 from recall_echo_core.errors import CorruptLog, StoreErased, StoreError
-from recall_echo_core.matching import Found, matched
 from recall_echo_core.searching import Searching, keys_of
 from recall_echo_core.texts import KINDS, Kind, TextKey
 
 if TYPE_CHECKING:
+    from recall_echo_core.asked import Asked
     from recall_echo_core.cataloguing import Cataloguing
     from recall_echo_core.frozen import Frozen
     from recall_echo_core.graph import Graph
+    from recall_echo_core.matching import Found
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import Embedder, Progress, VectorFolder, VectorIndex, Vectors
-    from recall_echo_core.relevance import Asked
     from recall_echo_core.stores.embeddings import Embeddings
 
 __all__ = ["Indexing"]
@@ -66,6 +66,9 @@ class Indexing:
         self._exact, self._catalogues = exact, catalogues
         self._begin_anew, self._same_model = begin_anew, same_model
         self._searching = Searching(embeddings, self._kept, exact, open_folder, batch)
+        from recall_echo_core.similarity import Similarities  # loads numpy
+
+        self._similarities = Similarities(embeddings, embedder.dimension)
         self._lock = threading.RLock()
         self._generation = -1
         self._pending: list[TextKey] | None = None
@@ -118,29 +121,38 @@ class Indexing:
             self.catch_up(durably=True)
             self._searching.store(self._reached)
 
-    def search(self, kind: Kind, asked: Asked, vector: Vectors, limit: int) -> tuple[Found, bool]:
-        """Return what matches a question best, and whether there may be more of it.
+    def search(
+        self, kinds: Collection[Kind], asked: Asked, vector: Vectors, limit: int
+    ) -> dict[Kind, tuple[Found, bool]]:
+        """Return what matches a question best, and whether there may be more of it, by kind.
 
         Args:
-            kind: Of the items.
+            kinds: Of the items.
             asked: The question.
             vector: Its vector.
             limit: Most candidates by words, and by meaning; raising it finds more, more slowly.
         """
+        from recall_echo_core.matching import matched  # loads numpy
+
         with self._lock:
             self._collect()
-            near, more = self._searching.nearest(kind, vector, limit)
             catalogue = self._catalogues.current(self._reached)
-            found = matched(
-                kind,
-                asked,
-                near,
-                limit,
-                catalogue,
-                lambda texts: self._embeddings.similarities(texts, vector),
-                lambda text: contents(self._namespace, [text]).get(text, ""),
-            )
-        return found, more
+            found: dict[Kind, tuple[Found, bool]] = {}
+            for kind in kinds:
+                if not len(catalogue.lexical[kind]):
+                    continue
+                near, more = self._searching.nearest(kind, vector, limit)
+                matches = matched(
+                    kind,
+                    asked,
+                    near,
+                    limit,
+                    catalogue,
+                    lambda texts: self._similarities.of(texts, vector),
+                    lambda texts: contents(self._namespace, texts),
+                )
+                found[kind] = matches, more
+        return found
 
     def frozen(self, graph: Graph) -> Frozen:
         """Return a search of an earlier state."""
@@ -222,6 +234,7 @@ class Indexing:
         """Let go of the index on disk until it is needed again."""
         with self._lock:
             self._searching.close()
+            self._similarities.drop()
             self._held.clear()
 
     def rest(self) -> None:

@@ -11,6 +11,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -155,14 +156,10 @@ class Lexical:
 
     def best(self, scores: Scores, limit: int) -> Sequence[int]:
         """Return the numbers of the best texts that count still, ties by age."""
-        order = np.lexsort((np.arange(len(scores)), -scores))
-        best: list[int] = []
-        for number in order:
-            if scores[number] <= 0.0 or len(best) == limit:
-                break
-            if self.numbers.get(self.texts[number].item) == number:
-                best.append(int(number))
-        return best
+        having = np.flatnonzero(scores > 0.0)
+        order = having[np.argsort(-scores[having], kind="stable")].tolist()
+        counting = (n for n in order if self.numbers.get(self.texts[n].item) == n)
+        return list(islice(counting, limit))
 
     def _compact(self) -> Lexical:
         """Return an index of what counts only."""

@@ -6,33 +6,37 @@ each is then weighed by both. What the index of vectors did not give for one of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+import numpy as np
 
-from recall_echo_core.relevance import Asked, fused, placed
+from recall_echo_core.relevance import Valued, Values, fused, placed
 
 if TYPE_CHECKING:
+    from recall_echo_core.asked import Asked
     from recall_echo_core.catalogue import Catalogue
     from recall_echo_core.texts import Kind, TextKey
 
 __all__ = ["Found", "Match", "matched"]
 
 
-class Match(msgspec.Struct, frozen=True):
+class Match(msgspec.Struct, frozen=True, gc=False):
     """How well a text answers a question.
 
     Attributes:
         position: Of the text.
         relevance: On the scale of cosine similarity: that of the best match by meaning for the
             best match of all.
-        parts: What it was made of.
+        similarity: By meaning: cosine similarity; below 0 counts as 0.
+        words: By words, as a share of the best.
     """
 
     position: int
     relevance: float
-    parts: Mapping[str, float]
+    similarity: float
+    words: float
 
 
 Found: TypeAlias = dict[bytes, Match]
@@ -46,7 +50,7 @@ def matched(
     limit: int,
     catalogue: Catalogue,
     similarities: Callable[[Sequence[TextKey]], Mapping[TextKey, float]],
-    content: Callable[[TextKey], str],
+    contents: Callable[[Sequence[TextKey]], Mapping[TextKey, str]],
 ) -> Found:
     """Return what matches a question.
 
@@ -57,30 +61,39 @@ def matched(
         limit: Most candidates by words.
         catalogue: Words and surroundings of the texts.
         similarities: The cosine similarity of some texts to the question.
-        content: What a text says.
+        contents: What some texts say.
     """
     lexical = catalogue.lexical[kind]
     scores = lexical.scores(asked.terms)
     meaning = _numbered(near, catalogue, kind)
-    candidates = set(lexical.best(scores, limit)) | meaning.keys()
+    numbers = np.union1d(lexical.best(scores, limit), sorted(meaning)).astype(np.int64)
     if kind == "episode" and catalogue.closeness.lift:
-        candidates |= set(_neighbours(candidates, catalogue))
-    missing = {lexical.texts[number]: number for number in candidates - meaning.keys()}
-    for text, similarity in similarities(sorted(missing)).items():
+        numbers = np.union1d(numbers, np.concatenate(catalogue.conversation.beside(numbers)))
+        numbers = numbers[numbers >= 0]
+    missing = {lexical.texts[n]: n for n in numbers.tolist() if n not in meaning}
+    for text, similarity in similarities(list(missing)).items():
         meaning[missing[text]] = similarity
-    words = {number: float(scores[number]) for number in candidates}
     short = catalogue.conversation.short if kind == "episode" else 1.0
-    values = fused(words, meaning, short)
+    similar = np.array([meaning.get(number, 0.0) for number in numbers.tolist()])
+    values = fused(scores[numbers], similar, short)
+    found = Valued(numbers, values)
     if kind == "episode":
-        values = placed(
-            values,
+        found = placed(
+            found,
             asked,
             catalogue.conversation,
             lexical,
             catalogue.closeness,
-            lambda number: content(lexical.texts[number]),
+            lambda numbers: _said(contents, [lexical.texts[number] for number in numbers]),
         )
-    return _scaled(values, words, meaning, lexical.texts)
+    return _scaled(found, scores, Valued(numbers, similar), lexical.texts)
+
+
+def _said(
+    contents: Callable[[Sequence[TextKey]], Mapping[TextKey, str]], texts: Sequence[TextKey]
+) -> list[str]:
+    said = contents(texts)
+    return [said.get(text, "") for text in texts]
 
 
 def _numbered(near: Near, catalogue: Catalogue, kind: Kind) -> dict[int, float]:
@@ -93,31 +106,20 @@ def _numbered(near: Near, catalogue: Catalogue, kind: Kind) -> dict[int, float]:
     }
 
 
-def _neighbours(numbers: Iterable[int], catalogue: Catalogue) -> Iterable[int]:
-    before, after = catalogue.conversation.before, catalogue.conversation.after
-    for number in numbers:
-        yield from (beside for beside in (before[number], after[number]) if beside >= 0)
-
-
-def _scaled(
-    values: Mapping[int, float],
-    words: Mapping[int, float],
-    meaning: Mapping[int, float],
-    texts: Sequence[TextKey],
-) -> Found:
+def _scaled(found: Valued, scores: Values, similar: Valued, texts: Sequence[TextKey]) -> Found:
     """Return values on the scale of cosine similarity, so that kinds can be compared."""
-    best = max(values.values(), default=0.0)
-    nearest = max(meaning.values(), default=0.0)
-    scale = max(0.0, nearest) / best if best > 0.0 else 0.0
-    told = max(words.values(), default=0.0) or 1.0
+    best = found.values.max(initial=0.0)
+    similarities = np.maximum(similar.at(found.numbers), 0.0)
+    scale = similarities.max(initial=0.0) / best if best > 0.0 else 0.0
+    words = scores[found.numbers]
+    told = words.max(initial=0.0) or 1.0
+    columns = (
+        found.numbers.tolist(),
+        (found.values * scale).tolist(),
+        similarities.tolist(),
+        (words / told).tolist(),
+    )
     return {
-        texts[number].item: Match(
-            texts[number].position,
-            value * scale,
-            {
-                "similarity": max(0.0, meaning.get(number, 0.0)),
-                "words": words.get(number, 0.0) / told,
-            },
-        )
-        for number, value in values.items()
+        texts[number].item: Match(texts[number].position, value, similarity, word)
+        for number, value, similarity, word in zip(*columns, strict=True)
     }

@@ -6,7 +6,7 @@ about one subject read that subject's events only; others fold the log up to tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,12 +19,12 @@ from recall_echo_core.times import to_datetime
 from recall_echo_core.view import View
 
 if TYPE_CHECKING:
+    from recall_echo_core.asked import Asked
     from recall_echo_core.engine import Engine, Room
     from recall_echo_core.frozen import Frozen
     from recall_echo_core.matching import Found
     from recall_echo_core.picture import Activity
     from recall_echo_core.ports import Vectors
-    from recall_echo_core.relevance import Asked
     from recall_echo_core.texts import Kind
 
 __all__ = ["PastView"]
@@ -103,9 +103,9 @@ class PastView(View):
         return {}  # what waits to be written is of today
 
     def _matching(
-        self, kind: Kind, asked: Asked, vector: Vectors, limit: int
-    ) -> tuple[Found, bool]:
+        self, kinds: Collection[Kind], asked: Asked, vector: Vectors, limit: int
+    ) -> Mapping[Kind, tuple[Found, bool]]:
         with self._reading() as graph:
             if self._texts is None:
                 self._texts = self._room.indexing.frozen(graph)
-            return self._texts.search(kind, asked, vector, limit)
+            return self._texts.search(kinds, asked, vector, limit)

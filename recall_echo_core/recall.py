@@ -8,6 +8,7 @@ the confidence of the path. An episode is a record of the past: only being recal
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from heapq import heappush, heappushpop
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,6 +29,9 @@ __all__ = ["Ranked", "When", "best", "rank"]
 
 NO_ACTIVITY: Final = Activity()
 DIGITS: Final = 12
+SLACK: Final = 1e-9  # more than rounding can take away
+# How hot a memory can be that was never recalled: what was only just heard of is half hot.
+AT_REST: Final[Mapping[Kind, float]] = {"entity": 0.5, "relation": 0.5, "episode": 0.0}
 
 
 class When(msgspec.Struct, frozen=True):
@@ -40,11 +44,13 @@ class When(msgspec.Struct, frozen=True):
 class Ranked(msgspec.Struct, frozen=True):
     """A candidate with its score; `trail` is the path it was reached by, if it was.
 
-    `period` is the one a relation is believed for at the moment asked about.
+    `position` is that of its text in the log, `period` the one a relation is believed for at the
+    moment asked about.
     """
 
     kind: Kind
     item: bytes
+    position: int
     score: Score
     confidence: float | None = None
     trail: Trail | None = None
@@ -57,8 +63,11 @@ def rank(
     when: When,
     settings: Settings,
     pending: Mapping[bytes, Activity] | None = None,
+    k: int = 10,
 ) -> list[Ranked]:
-    """Return all candidates, best first; ties go by kind, then by age in the log.
+    """Return the candidates, best first; ties go by kind, then by age in the log.
+
+    Those that cannot be among the first `k` may be left out.
 
     Args:
         graph: What is known.
@@ -66,19 +75,18 @@ def rank(
         when: When the question is asked, and about when.
         settings: Weights and the reach of the graph.
         pending: Accesses not yet in the graph.
+        k: How many are wanted.
     """
     heat = _Heat(graph, when.now, pending or {})
     ranked: dict[bytes, Ranked] = {}
     for kind, matches in found.items():
-        for item, match in matches.items():
-            candidate = _scored(graph, kind, item, match, when, settings, heat)
-            if candidate is not None:
-                ranked[item] = candidate
+        for candidate in _first(graph, kind, matches, when, settings, heat, k):
+            ranked[candidate.item] = candidate
     for neighbour in _expanded(graph, ranked.values(), when, settings):
         known = ranked.get(neighbour.item)
         if known is None or neighbour.score.value > known.score.value:
             ranked[neighbour.item] = neighbour
-    return _in_order(graph, ranked.values())
+    return _in_order(ranked.values())
 
 
 def best(graph: Graph, ranked: Iterable[Ranked], k: int, kinds: Collection[Kind]) -> list[Ranked]:
@@ -88,15 +96,42 @@ def best(graph: Graph, ranked: Iterable[Ranked], k: int, kinds: Collection[Kind]
     comes after all that tells something.
     """
     wanted = [candidate for candidate in ranked if candidate.kind in kinds]
-    wanted.sort(key=lambda candidate: _bare(graph, candidate))  # keeps the order otherwise
+    # Sorting keeps the order otherwise.
+    wanted.sort(key=lambda one: one.trail is None and _bare(graph, one.kind, one.item))
     return wanted[:k]
 
 
-def _bare(graph: Graph, candidate: Ranked) -> bool:
-    if candidate.kind != "entity" or candidate.trail is not None:
-        return False
-    node = graph.nodes[candidate.item]
-    return node.abstract is None and not any(node.details)
+def _bare(graph: Graph, kind: Kind, item: bytes) -> bool:
+    node = graph.nodes.get(item) if kind == "entity" else None
+    return node is not None and node.abstract is None and not any(node.details)
+
+
+def _first(
+    graph: Graph,
+    kind: Kind,
+    matches: Mapping[bytes, Match],
+    when: When,
+    settings: Settings,
+    heat: _Heat,
+    k: int,
+) -> list[Ranked]:
+    """Return candidates of one kind; what has no chance of being among the first is not weighed."""
+    at_rest = weighed(0.0, AT_REST[kind], NO_ACTIVITY.utility, settings.weights).value + SLACK
+    most = max(k, settings.seeds)
+    first: dict[bool, list[float]] = {False: [], True: []}  # the best, of bare ones and of others
+    found: list[Ranked] = []
+    for item in sorted(matches, key=lambda item: -matches[item].relevance):
+        match, values = matches[item], first[_bare(graph, kind, item)]
+        chance = settings.weights.semantic * match.relevance + at_rest
+        if len(values) == most and chance < values[0] and not heat.active(item):
+            continue
+        if graph.text_position(item) != match.position or graph.kind_of(item) != kind:
+            continue  # its text has changed since
+        candidate = _scored(graph, kind, item, match, when, settings, heat)
+        if candidate is not None:
+            found.append(candidate)
+            (heappush if len(values) < most else heappushpop)(values, candidate.score.value)
+    return found
 
 
 class _Heat:
@@ -105,12 +140,17 @@ class _Heat:
     def __init__(self, graph: Graph, now: int, pending: Mapping[bytes, Activity]) -> None:
         self._graph, self._now, self._pending = graph, now, pending
 
+    def active(self, item: bytes) -> bool:
+        return item in self._graph.activity or item in self._pending
+
     def utility(self, item: bytes) -> float:
         return self._graph.activity.get(item, NO_ACTIVITY).utility
 
     def hotness(self, item: bytes, active_at: int | None) -> float:
-        known = self._graph.activity.get(item, NO_ACTIVITY)
-        waiting = self._pending.get(item, NO_ACTIVITY)
+        known, waiting = self._graph.activity.get(item), self._pending.get(item)
+        if known is None and waiting is None and active_at is None:
+            return 0.0
+        known, waiting = known or NO_ACTIVITY, waiting or NO_ACTIVITY
         moments = [at for at in (active_at, known.at, waiting.at) if at is not None]
         if not moments:
             return 0.0
@@ -144,15 +184,16 @@ def _scored(
         heat.utility(item),
         settings.weights,
         confidence,
-        match.parts,
+        similarity=match.similarity,
+        words=match.words,
     )
-    return Ranked(kind, item, score, confidence, period=period)
+    return Ranked(kind, item, match.position, score, confidence, period=period)
 
 
 def _expanded(
     graph: Graph, ranked: Iterable[Ranked], when: When, settings: Settings
 ) -> list[Ranked]:
-    seeds = [entity for entity in _in_order(graph, ranked) if entity.kind == "entity"]
+    seeds = _in_order([found for found in ranked if found.kind == "entity"])
     found: list[Ranked] = []
     for seed in seeds[: settings.seeds]:
         trails = reachable(
@@ -164,14 +205,14 @@ def _expanded(
         for item, trail in trails.items():
             if trail.edges:
                 score = reached(seed.score.value, trail.confidence)
-                found.append(Ranked("entity", item, score, trail.confidence, trail))
+                position = graph.nodes[item].text_position
+                found.append(Ranked("entity", item, position, score, trail.confidence, trail))
     return found
 
 
-def _in_order(graph: Graph, ranked: Iterable[Ranked]) -> list[Ranked]:
+def _in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
     def key(candidate: Ranked) -> tuple[float, int, int, bytes]:
-        position = graph.text_position(candidate.item) or 0
         value = round(candidate.score.value, DIGITS)
-        return -value, KINDS.index(candidate.kind), position, candidate.item
+        return -value, KINDS.index(candidate.kind), candidate.position, candidate.item
 
     return sorted(ranked, key=key)

@@ -8,22 +8,21 @@ docs/recall.md for where each constant comes from.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
-
-from recall_echo_core.terms import terms_of
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from recall_echo_core.asked import Asked
     from recall_echo_core.closeness import Closeness
     from recall_echo_core.conversation import Conversation
     from recall_echo_core.lexical import Lexical
 
-__all__ = ["POOL", "Asked", "fused", "placed"]
+__all__ = ["Numbers", "Valued", "Values", "fused", "placed"]
 
-POOL: Final = 200  # best by words and by meaning each; 100 costs up to a point of recall
 WORDS: Final = 0.3  # weight of words beside meaning where texts are long
 WORDS_SHORT: Final = 0.15  # more where they are short
 NEIGHBOUR: Final = 0.4
@@ -38,153 +37,135 @@ SPREAD_SEEDS: Final = 2
 SPREAD_SAME: Final = 0.2  # where texts are this alike, or more, sharing a name says nothing
 LACKING: Final = (0.3, 2.0)
 
-_OWN: Final = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|i'm|i've|i'd|i'll)\b", re.I)
-# "did you recommend", not "can you list".
-_YOURS: Final = re.compile(
-    r"\b(?:did|had|have|were|was)\s+you\b|\byou\s+\w+ed\b|\byou (?:said|told|gave|made|wrote)\b",
-    re.I,
-)
+Numbers: TypeAlias = NDArray[np.int64]
+Values: TypeAlias = NDArray[np.float64]
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A question: its text and its terms."""
+class Valued(msgspec.Struct, frozen=True):
+    """Texts and what each is worth.
 
-    text: str
-    terms: Sequence[str]
+    Attributes:
+        numbers: Of the texts, ascending.
+        values: One for each.
+    """
 
-    @classmethod
-    def of(cls, text: str) -> Asked:
-        """Return a question with its terms."""
-        return cls(text, terms_of(text))
+    numbers: Numbers
+    values: Values
 
-    @property
-    def own(self) -> bool:
-        """Whether the one who asks asks about what they said themselves."""
-        return bool(_OWN.search(self.text)) and not self.yours
+    def at(self, wanted: Numbers) -> Values:
+        """Return the values of some texts; 0 for those that are not here."""
+        if not len(self.numbers):
+            return np.zeros(len(wanted))
+        places = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        return np.where(self.numbers[places] == wanted, self.values[places], 0.0)
 
-    @property
-    def yours(self) -> bool:
-        """Whether it asks what the one who is asked said or did."""
-        return bool(_YOURS.search(self.text))
+    def plus(self, gained: Mapping[int, float]) -> Valued:
+        """Return the values with more for some texts, which need not be here yet."""
+        more = Valued(np.array(sorted(gained)), np.array([gained[n] for n in sorted(gained)]))
+        numbers = np.union1d(self.numbers, more.numbers)
+        return Valued(numbers, self.at(numbers) + more.at(numbers))
 
 
-def fused(
-    words: Mapping[int, float], meaning: Mapping[int, float], short: float
-) -> dict[int, float]:
+def fused(words: Values, meaning: Values, short: float) -> Values:
     """Return words and meaning together, each divided by its best.
 
     Args:
-        words: BM25 of texts, by number.
-        meaning: Their cosine similarity.
+        words: BM25 of each text.
+        meaning: Its cosine similarity; below 0 counts as 0.
         short: Share of short texts; raising it gives words more weight.
     """
     weight = WORDS + WORDS_SHORT * short
-    most_words = max(words.values(), default=0.0) or 1.0
-    most_meaning = max(meaning.values(), default=0.0)
-    most_meaning = most_meaning if most_meaning > 0.0 else 1.0
-    return {
-        number: weight * words.get(number, 0.0) / most_words
-        + (1.0 - weight) * max(0.0, meaning.get(number, 0.0)) / most_meaning
-        for number in words.keys() | meaning.keys()
-    }
+    return weight * _of_best(words) + (1.0 - weight) * _of_best(meaning)
 
 
 def placed(
-    values: Mapping[int, float],
+    found: Valued,
     asked: Asked,
     conversation: Conversation,
     lexical: Lexical,
     closeness: Closeness,
-    content: Callable[[int], str],
-) -> dict[int, float]:
+    contents: Callable[[Sequence[int]], Sequence[str]],
+) -> Valued:
     """Return the values of episodes with what their surroundings add.
 
     Args:
-        values: Of each candidate, from `fused`.
+        found: Each candidate, with its value of `fused`.
         asked: The question.
         conversation: The episodes.
         lexical: Their terms.
         closeness: How alike they are.
-        content: The text of an episode, by number; asked for the best two only.
+        contents: What some episodes say, by number; asked for the best two only.
     """
-    with_neighbours = _beside(values, conversation, NEIGHBOUR * min(1.0, closeness.lift / LIFT))
-    found = _spread(with_neighbours, asked, conversation, lexical, closeness, content)
+    with_neighbours = _beside(found, conversation, NEIGHBOUR * min(1.0, closeness.lift / LIFT))
+    found = _spread(with_neighbours, asked, conversation, lexical, closeness, contents)
+    gains = _of_voice(found, with_neighbours, asked, conversation)
     if conversation.many_sessions:
-        found = _in_session(found, conversation)
-    return _in_voice(found, with_neighbours, asked, conversation)
+        gains += _of_session(found, conversation)
+    return Valued(found.numbers, found.values + gains)
 
 
-def _beside(
-    values: Mapping[int, float], conversation: Conversation, weight: float
-) -> dict[int, float]:
-    before, after = conversation.before, conversation.after
-    return {
-        number: value
-        + weight * max(values.get(before[number], 0.0), values.get(after[number], 0.0))
-        for number, value in values.items()
-    }
+def _of_best(values: Values) -> Values:
+    best = values.max(initial=0.0)
+    return np.maximum(values, 0.0) / best if best > 0.0 else np.zeros(len(values))
+
+
+def _beside(found: Valued, conversation: Conversation, weight: float) -> Valued:
+    before, after = conversation.beside(found.numbers)
+    better = np.maximum(found.at(before), found.at(after))
+    return Valued(found.numbers, found.values + weight * better)
 
 
 def _spread(
-    values: dict[int, float],
+    found: Valued,
     asked: Asked,
     conversation: Conversation,
     lexical: Lexical,
     closeness: Closeness,
-    content: Callable[[int], str],
-) -> dict[int, float]:
+    contents: Callable[[Sequence[int]], Sequence[str]],
+) -> Valued:
     """Let the best episodes lead to others that share a name with them and say what they lack."""
     weight = SPREAD * max(0.0, 1.0 - closeness.sameness / SPREAD_SAME)
     rarity = {term: lexical.rarity(term) for term in set(asked.terms)}
     total = sum(rarity.values())
     if not weight or not total:
-        return values
+        return found
     gained: dict[int, float] = {}
-    seeds = sorted(values, key=lambda number: (-values[number], number))[:SPREAD_SEEDS]
-    for seed in seeds:
+    best = np.argsort(-found.values, kind="stable")[:SPREAD_SEEDS]
+    seeds: list[int] = found.numbers[best].tolist()
+    for seed, value, content in zip(seeds, found.values[best], contents(seeds), strict=True):
         led: dict[int, float] = {}
         lacking = [term for term in rarity if not lexical.has(term, seed)]
-        for rare, having in conversation.sharing(content(seed), asked.text):
+        for rare, having in conversation.sharing(content, asked.text):
             for number in having:
                 if number != seed:
                     told = sum(rarity[term] for term in lacking if lexical.has(term, number))
                     share = LACKING[0] + LACKING[1] * told / total
-                    gain = weight * values[seed] * rare * share
+                    gain = weight * float(value) * rare * share
                     led[number] = max(led.get(number, 0.0), gain)
         for number, gain in led.items():
             gained[number] = gained.get(number, 0.0) + gain
-    return values | {number: values.get(number, 0.0) + gain for number, gain in gained.items()}
+    return found.plus(gained) if gained else found
 
 
-def _in_session(values: Mapping[int, float], conversation: Conversation) -> dict[int, float]:
-    sessions: dict[str | None, list[float]] = {}
-    for number, value in values.items():
-        sessions.setdefault(conversation.sessions[number], []).append(value)
-    best = {
-        session: SESSION * sum(sorted(found, reverse=True)[:SESSION_BEST]) / SESSION_BEST
-        for session, found in sessions.items()
-        if session is not None
-    }
-    return {
-        number: value + best.get(conversation.sessions[number] or "", 0.0)
-        for number, value in values.items()
-    }
+def _of_session(found: Valued, conversation: Conversation) -> Values:
+    """Return what each gains by the best of its session; what has no session gains nothing."""
+    sessions = conversation.session_numbers(found.numbers)
+    order = np.lexsort((-found.values, sessions))
+    ordered, values = sessions[order], found.values[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    values = np.where(place < SESSION_BEST, values, 0.0)
+    best = np.bincount(np.maximum(ordered, 0), values * (ordered >= 0))
+    return np.where(sessions >= 0, best[np.maximum(sessions, 0)], 0.0) * SESSION / SESSION_BEST
 
 
-def _in_voice(
-    values: Mapping[int, float],
-    before: Mapping[int, float],
-    asked: Asked,
-    conversation: Conversation,
-) -> dict[int, float]:
-    voice_of, named = conversation.voices(), conversation.named(asked.text)
-    found: dict[int, float] = {}
-    for number, value in values.items():
-        voice = voice_of(number) if asked.own or asked.yours else 0.0
-        gain = VOICE * voice if asked.own else VOICE * (1.0 - voice) if asked.yours else 0.0
-        gain += NAMED * (conversation.speakers[number] in named)
-        previous = conversation.before[number]
-        if previous >= 0 and conversation.asking[previous]:
-            gain += ANSWER * conversation.short * before.get(previous, 0.0)
-        found[number] = value + gain
-    return found
+def _of_voice(found: Valued, before: Valued, asked: Asked, conversation: Conversation) -> Values:
+    """Return what each gains by who speaks, and by the question that it may answer."""
+    previous, _ = conversation.beside(found.numbers)
+    answers = conversation.asks(previous)
+    gains = ANSWER * conversation.short * np.where(answers, before.at(previous), 0.0)
+    if asked.own:
+        gains += VOICE * conversation.voices(found.numbers)
+    elif asked.yours:
+        gains += VOICE * (1.0 - conversation.voices(found.numbers))
+    return gains + NAMED * conversation.spoken_by_named(found.numbers, asked.text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -30,16 +29,29 @@ class Weights(msgspec.Struct, frozen=True):
             raise ValueError(f"weights must be finite, at least 0, and not all 0: {values}")
 
 
-class Score(msgspec.Struct, frozen=True):
-    """A number to rank by, and the parts it was made of.
+class Score(msgspec.Struct, frozen=True, gc=False):
+    """A number to rank by, and what it was made of, each before its weight.
 
-    `parts` of a candidate found by its text: relevance, hotness, utility (each before its weight),
-    what relevance was made of, and confidence where it scaled the sum. Of one reached through the
-    graph: parent (the score it started from) and confidence (of the path).
+    Of a candidate found by its text: relevance and what that was made of, hotness, utility, and
+    confidence where it scaled the sum. Of one reached through the graph: parent (the score it
+    started from) and confidence (of the path).
     """
 
     value: float
-    parts: Mapping[str, float]
+    relevance: float | None = None
+    similarity: float | None = None
+    words: float | None = None
+    hotness: float | None = None
+    utility: float | None = None
+    parent: float | None = None
+    confidence: float | None = None
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the value was made of, by name."""
+        parts = msgspec.structs.asdict(self)
+        del parts["value"]
+        return {name: part for name, part in parts.items() if part is not None}
 
 
 def hotness(accesses: int, days: float) -> float:
@@ -61,7 +73,9 @@ def weighed(
     utility: float,
     weights: Weights,
     confidence: float | None = None,
-    made_of: Mapping[str, float] | None = None,
+    *,
+    similarity: float | None = None,
+    words: float | None = None,
 ) -> Score:
     """Return the score of a candidate found by its text.
 
@@ -71,18 +85,17 @@ def weighed(
         utility: Its utility, in [0, 1].
         weights: How much each of the three counts.
         confidence: Effective confidence of a relation; scales the whole sum.
-        made_of: What the relevance was made of, to be shown.
+        similarity: Part of the relevance, to be shown: by meaning.
+        words: The same, by words.
 
     >>> weighed(0.8, 0.5, 0.5, Weights()).value
     0.635
     """
     relevance = max(0.0, relevance)
     value = weights.semantic * relevance + weights.hotness * heat + weights.utility * utility
-    parts = {"relevance": relevance, **(made_of or {}), "hotness": heat, "utility": utility}
     if confidence is not None:
         value *= confidence
-        parts["confidence"] = confidence
-    return Score(value, parts)
+    return Score(value, relevance, similarity, words, heat, utility, confidence=confidence)
 
 
 def reached(parent: float, confidence: float) -> Score:
@@ -91,4 +104,4 @@ def reached(parent: float, confidence: float) -> Score:
     >>> [round(reached(*hop).value, 3) for hop in [(0.84, 0.9), (0.84, 0.6), (0.71, 0.4)]]
     [0.756, 0.504, 0.284]
     """
-    return Score(parent * confidence, {"parent": parent, "confidence": confidence})
+    return Score(parent * confidence, parent=parent, confidence=confidence)

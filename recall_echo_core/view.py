@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from recall_echo_core.answer import Answering
 from recall_echo_core.arguments import checked_count, checked_kinds, checked_name, checked_text
+from recall_echo_core.asked import Asked
 from recall_echo_core.confidence import rivals_share
 from recall_echo_core.errors import UnknownEntity, UnknownRelation
 from recall_echo_core.events import EvidenceRetracted, Stored, type_key
@@ -26,7 +27,6 @@ from recall_echo_core.paths import reachable, separate_trails
 from recall_echo_core.portray import detail_positions, entity_of, episode_of, path_of, relation_of
 from recall_echo_core.recall import When
 from recall_echo_core.recalled import Recall
-from recall_echo_core.relevance import Asked
 from recall_echo_core.statements import Speaker
 from recall_echo_core.times import to_datetime
 
@@ -87,9 +87,9 @@ class View:
         return self._room.receipts.accesses()
 
     def _matching(
-        self, kind: Kind, asked: Asked, vector: Vectors, limit: int
-    ) -> tuple[Found, bool]:
-        return self._room.indexing.search(kind, asked, vector, limit)
+        self, kinds: Collection[Kind], asked: Asked, vector: Vectors, limit: int
+    ) -> Mapping[Kind, tuple[Found, bool]]:
+        return self._room.indexing.search(kinds, asked, vector, limit)
 
     # Questions
 

@@ -38,14 +38,22 @@ def test_neighbours_are_those_of_the_session() -> None:
 def test_the_roles_of_the_host_say_who_speaks() -> None:
     talk = conversation(said("Try tea."), said("I, me, mine", role="assistant"))
 
-    assert [talk.voices()(number) for number in range(2)] == [1.0, 0.0]
+    assert talk.voices(np.arange(2)).tolist() == [1.0, 0.0]
 
 
 def test_without_roles_the_words_say_it() -> None:
     """By the rate of first-person words, beside who has most of them."""
     talk = conversation(said("I like my tea " * 20, name="Ann"), said("tea is good", name="Bob"))
 
-    assert [round(talk.voices()(number), 2) for number in range(2)] == [1.0, 0.0]
+    assert talk.voices(np.arange(2)).round(2).tolist() == [1.0, 0.0]
+
+
+def test_what_stands_before_may_ask_and_nothing_asks_nothing() -> None:
+    talk = conversation(said("Tea?"), said("Yes."), said("No?", None))
+    before, after = talk.beside(np.arange(3))
+
+    assert talk.asks(before).tolist() == [False, True, False]
+    assert talk.asks(after).tolist() == [False, False, False]
 
 
 def test_speakers_are_named_by_their_first_name() -> None:

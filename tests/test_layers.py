@@ -27,7 +27,7 @@ STOREYS: list[set[str]] = [
     {"arguments", "words", "settings", "lexical"},
     {"metadata", "events", "model", "terms"},
     {"fold", "ports", "render", "usage"},
-    {"picture", "closeness"},
+    {"picture", "closeness", "asked"},
     {"graph", "conversation"},
     {"paths", "catalogue", "relevance"},
     {"matching"},
@@ -38,7 +38,7 @@ STOREYS: list[set[str]] = [
     | {"stores.schema", "stores.rows", "stores.sql", "stores.embeddings", "stores.erasing"}
     | {"stores.snapshots", "stores.folders"},
     {"namespace", "recalled", "same_model", "background"},
-    {"embedding", "contents", "searching"},
+    {"embedding", "contents", "searching", "similarity"},
     {"cataloguing", "frozen"},
     {"indexing"},
     {"answer", "engine"},

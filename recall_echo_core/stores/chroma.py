@@ -50,6 +50,7 @@ class ChromaFolder:
 
     `identity` names what the vectors are made from: the log, its generation, the model; `mark`
     tells one event at a position from another, in case an older state of the log was put back.
+    An index of up to `exact_up_to` vectors is read into memory and searched there, which is faster.
     Raising `dimension` makes disk, memory and searches cost proportionally more. Not usable
     across a `fork`.
 
@@ -64,10 +65,12 @@ class ChromaFolder:
         *,
         identity: str,
         mark: Callable[[int], str] = lambda _: "",
+        exact_up_to: int = 4_096,
     ) -> None:
         if dimension < 1:
             raise ValueError(f"dimension must be at least 1, not {dimension}")
         self.dimension, self.identity, self._mark = dimension, identity, mark
+        self.exact_up_to = exact_up_to
         if _users - {os.getpid()}:
             raise StoreError(
                 "Chroma hangs in a fork of a process that has used it; start processes by 'spawn'"
@@ -249,6 +252,8 @@ class ChromaIndex(VectorIndex):
             if not query.any():  # similar to nothing, so every key ties
                 keys = sorted(self._collection.get(include=[])["ids"])
                 return [(key, 0.0) for key in keys[:limit]]
+            if self._marks["count"] <= self._folder.exact_up_to:
+                return self._exact().search(query, limit)
             return self._nearest(query, limit)
 
     def count(self) -> int:

@@ -29,7 +29,7 @@ from recall_echo_core.stores.schema import (
 from recall_echo_core.texts import Kind, TextKey, vector_key
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from recall_echo_core.ports import Vectors
     from recall_echo_core.stores.sql import SqlLog
@@ -177,36 +177,36 @@ class Embeddings:
                 return
             start = rows[-1][0], rows[-1][1], rows[-1][2]
 
-    def similarities(self, texts: Sequence[TextKey], vector: Vectors) -> dict[TextKey, float]:
-        """Return the cosine similarity of some texts to a vector: of each the best chunk.
+    def vectors(self, texts: Sequence[TextKey]) -> dict[TextKey, Vectors]:
+        """Return the vectors of some texts, a row a chunk.
 
-        A text without vectors, or whose vectors are damaged, is left out.
+        A text without vectors, or with a damaged one, is left out.
         """
         wanted = {(text.position, text.item): text for text in texts}
         positions = sorted({text.position for text in texts})
-        table, length = embeddings.c, float(np.linalg.norm(vector))
-        found: dict[TextKey, float] = {}
-        rows: list[Row[Any]] = []
+        table = embeddings.c
+        rows: list[tuple[Any, ...]] = []
         with translated("reading embeddings"), self._log.engine.connect() as connection:
             for start in range(0, len(positions), IN_LIST):
-                vectors = sqlalchemy.cast(table.vector, Bytes).label("vector")
-                query = select(table.position, table.item, table.chunk, vectors).where(
+                vector = sqlalchemy.cast(table.vector, Bytes)
+                query = select(table.position, table.item, table.chunk, vector).where(
                     table.namespace == self._namespace,
                     table.position.in_(positions[start : start + IN_LIST]),
                 )
-                rows += connection.execute(query)
-        rows = [row for row in rows if tuple(row)[:2] in wanted and self._is_whole(row)]
-        if not rows or not length:
-            return found
-        matrix = np.frombuffer(b"".join(row.vector[:-SUM] for row in rows), dtype="<f4")
-        matrix = matrix.reshape(len(rows), self._dimension)
-        lengths = np.linalg.norm(matrix, axis=1)
-        cosines = matrix @ np.asarray(vector, dtype=np.float32) / length
-        for row, cosine, size in zip(rows, cosines, lengths, strict=True):
-            text = wanted[row.position, row.item]
-            similarity = float(cosine / size) if size else 0.0
-            found[text] = max(similarity, found.get(text, -1.0))
-        return found
+                rows += map(tuple, connection.execute(query).all())
+        found: dict[TextKey, list[bytes]] = {}
+        damaged: set[TextKey] = set()
+        for row in rows:
+            text = wanted.get(row[:2])
+            if text is not None:
+                found.setdefault(text, []).append(row[3][:-SUM])
+                if not self._is_whole(row):
+                    damaged.add(text)
+        return {
+            text: np.frombuffer(b"".join(parts), dtype="<f4").reshape(-1, self._dimension)
+            for text, parts in found.items()
+            if text not in damaged
+        }
 
     def _rows(self, new: Sequence[tuple[TextKey, Vectors]]) -> list[dict[str, Any]]:
         rows = []
@@ -219,8 +219,8 @@ class Embeddings:
                 rows.append(row)
         return rows
 
-    def _is_whole(self, row: Row[Any]) -> bool:
-        position, item, chunk, vector = tuple(row)
+    def _is_whole(self, row: Sequence[Any]) -> bool:
+        position, item, chunk, vector = row
         content = vector[:-SUM]
         return len(content) == 4 * self._dimension and vector[-SUM:] == _checksum(
             position, item, chunk, content

@@ -24,9 +24,15 @@ def test_the_exact_index_keeps_the_contract() -> None:
     check_vector_index(lambda: ExactIndex(INDEX_DIMENSION))
 
 
-def test_a_chroma_index_keeps_the_contract(tmp_path: Path) -> None:
-    """Each kind in one Chroma folder is an index of its own that passes every check."""
-    folder = ChromaFolder(tmp_path / "vectors", INDEX_DIMENSION, identity="log 1")
+@pytest.mark.parametrize("exact_up_to", [0, 3, 4_096])
+def test_a_chroma_index_keeps_the_contract(tmp_path: Path, exact_up_to: int) -> None:
+    """Each kind in one Chroma folder is an index of its own that passes every check.
+
+    Whether Chroma's graph is searched, or what it holds is compared in memory.
+    """
+    folder = ChromaFolder(
+        tmp_path / "vectors", INDEX_DIMENSION, identity="log 1", exact_up_to=exact_up_to
+    )
     kinds = (f"kind{number}" for number in range(100))
 
     check_vector_index(lambda: folder.index(next(kinds)))
