@@ -6,11 +6,11 @@ has to have said it in this turn; or an episode that was recalled says it, which
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from recall_echo_core.model import Entity, Statement
+from recall_echo_core.model import MODEL_ROLES, Entity, Statement
 from recall_echo_core.names import normalised
 from recall_echo_core.times import to_datetime
 from recall_echo_core.usage import cites
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
     from recall_echo_core.usage import Shown
 
-__all__ = ["MODEL_ROLES", "Source", "grounded"]
-
-# Roles under which hosts keep what a model said. Adding one keeps more echoes out; a role that
-# people speak under must not be here, or what they said earlier is no ground any more.
-MODEL_ROLES: Final = frozenset({"agent", "ai", "assistant", "bot", "chatbot", "model"})
+__all__ = ["Source", "grounded"]
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from recall_echo_core.model import MODEL_ROLES
 from recall_echo_core.names import normalised
 from recall_echo_core.terms import mentions_in
 
@@ -30,9 +31,7 @@ SMOOTHING: Final = 50  # words a speaker is taken to have said besides, none in 
 FIRST_PERSON: Final = frozenset(
     "i me my mine myself i'm i've i'd i'll we us our ours we're we've we'd we'll".split()
 )
-MODELS: Final = frozenset(
-    {"assistant", "ai", "model", "bot", "agent", "system", "tool", "function"}
-)
+NO_USERS: Final = MODEL_ROLES | {"function", "system", "tool"}
 NONE: Final = -1
 
 
@@ -75,7 +74,7 @@ class Conversation:
         self._place(mark.session, number)
         self.speakers.append(speaker)
         self.asking.append(content.rstrip().endswith(("?", "？", "؟")))
-        self._own.append(mark.role.casefold() not in MODELS)
+        self._own.append(mark.role.casefold() not in NO_USERS)
         self._short += length < SHORT
         words = content.casefold().replace("’", "'").split()
         said, own = self._words.get(speaker, (0, 0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ from recall_echo_core.confidence import Beta, Context, decayed
 from recall_echo_core.times import Moment, moment, to_datetime
 
 __all__ = [
+    "MODEL_ROLES",
     "Belief",
     "Entity",
     "EntityLike",
@@ -27,6 +28,10 @@ __all__ = [
     "spoken",
     "titled",
 ]
+
+# Roles under which hosts keep what a model said. Adding one keeps more echoes out; a role that
+# people speak under must not be here, or what they said earlier is no ground any more.
+MODEL_ROLES: Final = frozenset({"agent", "ai", "assistant", "bot", "chatbot", "model"})
 
 
 class Entity(msgspec.Struct, frozen=True):
