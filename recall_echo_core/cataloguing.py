@@ -6,6 +6,7 @@ snapshot, which goes with everything else when something is forgotten.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Cataloguing"]
 
 BATCH: Final = 500
+
+log = logging.getLogger(__name__)
 
 
 class Cataloguing:
@@ -88,9 +91,14 @@ class Cataloguing:
         catalogue = self._catalogue
         if catalogue is None or self._snapshots is None:
             return
-        if catalogue.position - self._kept_at >= max(1, least):
+        if catalogue.position - self._kept_at < max(1, least):
+            return
+        try:
             self._snapshots(self._namespace.generation).write(catalogue.picture())
-            self._kept_at = catalogue.position
+        except StoreError:  # it is a shortcut only
+            log.exception("keeping the catalogue failed; the log will be read instead")
+            return
+        self._kept_at = catalogue.position
 
     def drop(self) -> None:
         """Let go of it; it is read again when it is needed."""

@@ -143,19 +143,18 @@ class Engine:
                 return
             self._closed = True
         self.background.stop()
-        failed: StoreError | None = None
+        failed: list[StoreError] = []
         for room in list(self._rooms.values()):
-            try:
-                self.save_receipts(room)
-            except StoreErased:  # by another process; nothing of it is kept
-                continue
-            except StoreError as error:
-                failed = failed or error
-            self._snapshot(room)
-            room.indexing.close()
+            for step in (self.save_receipts, self._snapshot, lambda room: room.indexing.close()):
+                try:
+                    step(room)
+                except StoreErased:  # by another process; nothing of it is kept
+                    break
+                except StoreError as error:  # of one step; the others are no worse off
+                    failed.append(error)
         self.log.close()
-        if failed is not None:
-            raise failed
+        if failed:
+            raise failed[0]
 
     def _snapshot(self, room: Room, **least: int) -> None:
         try:
