@@ -84,7 +84,7 @@ class Answering:
         for candidate in ranked:
             item = self._item(graph, candidate, stored, now)
             if item is not None:
-                hits.append(_hit(graph, len(hits) + 1, candidate, item, now))
+                hits.append(self._hit(graph, len(hits) + 1, candidate, item, now))
         return hits
 
     def _item(
@@ -97,18 +97,24 @@ class Answering:
         mark, period = graph.relations[ranked.item], ranked.period
         return None if period is None else relation_of(graph, mark.group, mark.object, period, now)
 
-
-def _hit(
-    graph: Graph, number: int, ranked: Ranked, item: Entity | Relation | Episode, now: int
-) -> Hit:
-    return Hit(
-        kind=ranked.kind,
-        id=ranked.item.hex(),
-        alias=f"M{number}",
-        text=item.text,
-        score=ranked.score.value,
-        parts=ranked.score.parts,
-        confidence=ranked.confidence,
-        path=None if ranked.trail is None else path_of(graph, ranked.trail, now),
-        item=item,
-    )
+    def _hit(
+        self,
+        graph: Graph,
+        number: int,
+        ranked: Ranked,
+        item: Entity | Relation | Episode,
+        now: int,
+    ) -> Hit:
+        sure = ranked.confidence
+        return Hit(
+            kind=ranked.kind,
+            id=ranked.item.hex(),
+            alias=f"M{number}",
+            text=item.text,
+            score=ranked.score.value,
+            parts=ranked.score.parts,
+            confidence=sure,
+            path=None if ranked.trail is None else path_of(graph, ranked.trail, now),
+            item=item,
+            unsure=ranked.kind == "relation" and (sure or 0.0) < self._settings.unsure_below,
+        )

@@ -38,6 +38,7 @@ class Hit(msgspec.Struct, frozen=True):
         path: How an entity was reached through the graph, if it was not found by its own text.
         item: The entity, relation or episode itself.
         room: Most characters of its line, if there was no room for all of it.
+        unsure: Whether a relation is believed too little to be told as a fact; its line says so.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Hit(msgspec.Struct, frozen=True):
     path: Path | None
     item: Entity | Relation | Episode
     room: int | None = None
+    unsure: bool = False
 
     @property
     def quoted(self) -> str:
@@ -59,12 +61,14 @@ class Hit(msgspec.Struct, frozen=True):
     @property
     def note(self) -> str:
         """How far it is believed and from whom it is, for a reader; empty if there is nothing."""
-        return note(self.item, confidence=self.confidence, via=self._via)
+        return note(self.item, confidence=self.confidence, unsure=self.unsure, via=self._via)
 
     @property
     def line(self) -> str:
         """Mark, text and note on one line, as they stand in a prompt."""
-        whole = line(self.alias, self.item, confidence=self.confidence, via=self._via)
+        whole = line(
+            self.alias, self.item, confidence=self.confidence, unsure=self.unsure, via=self._via
+        )
         return whole if self.room is None else shortened(whole, self.room)
 
     @property

@@ -138,6 +138,7 @@ def line(
     item: Entity | Relation | Episode,
     *,
     confidence: float | None,
+    unsure: bool = False,
     via: Iterable[Relation] = (),
 ) -> str:
     """Return one memory as a line: its mark, what it says, how far it is believed, and from whom.
@@ -146,10 +147,12 @@ def line(
         alias: Its mark in the receipt.
         item: What was found.
         confidence: Effective confidence, for a relation or what was reached through relations.
+        unsure: Whether that is too little to say it as a fact.
         via: The relations an entity was reached by.
     """
-    said = f"[{alias}] {neutralised(shortened(item.text, LINE_LIMIT))}"
-    about = note(item, confidence=confidence, via=via)
+    how = "unsure: " if unsure else ""
+    said = f"[{alias}] {how}{neutralised(shortened(item.text, LINE_LIMIT))}"
+    about = note(item, confidence=confidence, unsure=unsure, via=via)
     return f"{said} ({about})" if about else said
 
 
@@ -157,24 +160,27 @@ def note(
     item: Entity | Relation | Episode,
     *,
     confidence: float | None,
+    unsure: bool = False,
     via: Iterable[Relation] = (),
 ) -> str:
     """Return how far a memory is believed, and from whom it is; empty if nothing is known."""
     if isinstance(item, Episode):
         return f"said by {neutralised(item.role)}, {_day(item.time)}"
     if isinstance(item, Relation):
-        return _belief(item, confidence)
+        return _belief(item, confidence, unsure)
     steps = "; ".join(neutralised(relation.text) for relation in via)
     sure = "" if confidence is None else f", {confidence:.0%} sure"
     return f"since {steps}{sure}" if steps else ""
 
 
-def _belief(relation: Relation, confidence: float | None) -> str:
+def _belief(relation: Relation, confidence: float | None, unsure: bool) -> str:
     sure = relation.effective() if confidence is None else confidence
     parts = [f"{sure:.0%} sure"]
     if relation.opposes:
         label = "contested" if relation.contested else "doubted"
         parts.append(f"{label}: {relation.supports} for, {relation.opposes} against")
+    elif unsure:
+        parts.append(f"{relation.supports} for")
     source = neutralised(relation.source)
     if relation.reinforced_at is None:
         parts.append(f"never confirmed, first spoken of by {source}")

@@ -88,6 +88,8 @@ class Settings(msgspec.Struct, frozen=True):
         seeds: How many of the best entities are expanded through the graph.
         depth: How many relations away from a seed an entity may be.
         min_confidence: Relations below this are invisible to expansion and traversal.
+        unsure_below: Relations believed less than this are told as unsure; raising it tells more
+            so, 0 none.
         receipt_days: How long the receipt of a recall accepts feedback.
         index_batch: Vectors go to Chroma in batches of at least this many; until then they are
             searched exactly. Larger batches are cheaper a vector, smaller ones use less memory.
@@ -100,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True):
     seeds: int = 3
     depth: int = 1
     min_confidence: float = 0.1
+    unsure_below: float = 0.5
     receipt_days: float = 90.0
     index_batch: int = 256
     background: bool = True
@@ -113,6 +116,8 @@ class Settings(msgspec.Struct, frozen=True):
             raise ValueError("seeds and depth must be at least 0, index_batch at least 1")
         if not 0.0 < self.min_confidence <= 1.0:
             raise ValueError(f"min_confidence must lie in (0, 1], not {self.min_confidence}")
+        if not 0.0 <= self.unsure_below <= 1.0:
+            raise ValueError(f"unsure_below must lie in [0, 1], not {self.unsure_below}")
         if not self.receipt_days > 0.0:
             raise ValueError(f"receipt_days must be above 0, not {self.receipt_days}")
 
@@ -132,6 +137,7 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "graph.expansion.seeds": ("", "seeds"),
     "graph.expansion.depth": ("", "depth"),
     "graph.expansion.min_confidence": ("", "min_confidence"),
+    "recall.unsure_below": ("", "unsure_below"),
     "recall.receipt_days": ("", "receipt_days"),
     "vectors.index_batch": ("", "index_batch"),
     "vectors.background": ("", "background"),

@@ -282,6 +282,28 @@ class TestStaleFacts:
         assert "contested" not in newer
         assert older.startswith("[M2] Ann diet vegetarian (65% sure, contested: 1 for, 1 against")
 
+    def test_a_faded_fact_is_told_as_unsure(self, memory: Memory, clock: MovableClock) -> None:
+        """Row 7: what nobody has confirmed for long is no longer asserted."""
+        memory.remember("Ann", "DIET", "vegetarian")
+        clock.advance(days=60)
+        (sure,) = memory.recall("diet", kinds=["relation"])
+        clock.advance(days=30)
+        found = memory.recall("diet", kinds=["relation"])
+
+        assert (sure.unsure, found.hits[0].unsure) == (False, True)
+        assert found.as_text().splitlines()[2] == (
+            "[M1] unsure: Ann diet vegetarian (45% sure, 1 for, last confirmed 2026-03-01 by user)"
+        )
+        memory.remember("Ann", "DIET", "vegetarian")
+        assert "unsure" not in memory.recall("diet", kinds=["relation"]).as_text()
+
+    def test_what_counts_as_unsure_is_a_setting(self, tmp_path: Path, clock: MovableClock) -> None:
+        settings = {"recall": {"unsure_below": 0.95}}
+        with open_memory(tmp_path, embedding=by_words, clock=clock, settings=settings) as memory:
+            memory.remember("Ann", "DIET", "vegetarian")
+            (hit,) = memory.recall("diet", kinds=["relation"])
+            assert hit.line.startswith("[M1] unsure: Ann diet vegetarian (90% sure, 1 for")
+
     @pytest.mark.parametrize(
         "moment",
         [

@@ -132,6 +132,8 @@ def test_arguments_override_the_file(tmp_path: Path) -> None:
         ("[graph.expansion]\nmin_confidence = nan", "min_confidence must lie in"),
         ("[vectors]\nindex_batch = 0", "index_batch at least 1"),
         ("[vectors]\nbackground = 1", "wrong value"),
+        ("[recall]\nunsure_below = 1.1", "unsure_below must lie in"),
+        ("[recall]\nunsure_below = nan", "unsure_below must lie in"),
         ("[recall]\nreceipt_days = 0", "receipt_days must be above 0"),
         ("[recall]\nreceipt_days = nan", "receipt_days must be above 0"),
         ("[graph.scoring]\nweight_utility = -1", "weights must be finite"),
