@@ -63,10 +63,11 @@ def forget(engine: Engine, room: Room, selection: Selection) -> Erasure:
                     for position, event in plan.rewritten.items()
                 ]
                 without = plan.gone | plan.respelt
-                blank(writer, namespace.key, plan.blanked, rewritten, without, plan.embed_after)
+                generation = blank(
+                    writer, namespace.key, plan.blanked, rewritten, without, plan.embed_after
+                )
         if plan.blanked:
-            room.receipts.clear()
-            namespace.replace(plan.graph)
+            namespace.replace(plan.graph, generation)
     return _receipt(plan, complete=finish(engine))
 
 

@@ -131,12 +131,26 @@ class SettingsChanged(msgspec.Struct, frozen=True):
 
 
 class RecallServed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A recall was answered with these (item, kind, score) hits; no text is kept."""
+    """A recall was answered with these (item, kind, score) hits; no text is kept.
+
+    A forgotten one leaves a gap, an empty item, so that the others keep their marks.
+    """
 
     id: bytes
     at: int
     hits: list[tuple[bytes, str, float]]
     run: bytes | None = None
+
+    def items(self) -> list[bytes]:
+        """Return what was shown and has not been forgotten."""
+        return [item for item, _, _ in self.hits if item]
+
+    def without(self, lost: Callable[[bytes], bool]) -> RecallServed:
+        """Return the event with gaps for what is lost; the same one if it showed none of it."""
+        if not any(lost(item) for item in self.items()):
+            return self
+        hits = [(b"", "", 0.0) if lost(hit[0]) else hit for hit in self.hits]
+        return msgspec.structs.replace(self, hits=hits)
 
 
 class RecallLinked(msgspec.Struct, frozen=True):

@@ -249,10 +249,8 @@ def _strings(value: Any) -> Iterator[str]:
 def _without(event: Event, lost: Collection[bytes]) -> Event:
     """Return an event about a recall without items that are gone; the same one if it had none."""
     if isinstance(event, RecallServed):
-        hits = [hit for hit in event.hits if hit[0] not in lost]
-        if len(hits) < len(event.hits):
-            return msgspec.structs.replace(event, hits=hits)
-    elif isinstance(event, UsageMarked):
+        return event.without(lambda item: item in lost)
+    if isinstance(event, UsageMarked):
         used = [item for item in event.used if item not in lost]
         if len(used) < len(event.used):
             return msgspec.structs.replace(event, used=used)

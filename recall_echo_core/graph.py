@@ -118,7 +118,7 @@ class Graph:
             )
             self.fresh.append(TextKey(item.position, event.id, "episode"))
         elif isinstance(event, RecallServed):
-            for hit, _, _ in event.hits:
+            for hit in event.items():
                 self.touch(hit, event.at)
         elif isinstance(event, FeedbackGiven):
             self._credit(event)

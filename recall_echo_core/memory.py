@@ -353,7 +353,7 @@ class Memory(Keeping):
 
     def _shown_hits(self, receipt: Receipt) -> list[Shown]:
         """Return the hits of a receipt as they were shown, with their texts of today."""
-        texts = self._room.indexing.texts_of([item for item, _, _ in receipt.served.hits])
+        texts = self._room.indexing.texts_of(receipt.served.items())
         return [
             Shown(item, f"M{number}", texts.get(item, ""))
             for number, (item, _, _) in enumerate(receipt.served.hits, 1)

@@ -196,11 +196,13 @@ class Namespace:
             self._lock.release()
         return True
 
-    def replace(self, graph: Graph) -> None:
-        """Hold another graph of the newest generation from now on."""
+    def replace(self, graph: Graph, generation: int) -> None:
+        """Hold the graph that an erasure left, unless another one has moved on already."""
         with self._lock:
-            self.generation, _ = self.log.head(self.key)
-            self._graph, self._snapshot_position = graph, 0
+            if generation >= self.generation:
+                self.generation = generation
+                self._graph, self._snapshot_position = graph, 0
+                self.moved_on(graph)
 
     def _open(self, generation: int, head: int) -> Graph:
         picture = None

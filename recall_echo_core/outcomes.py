@@ -30,7 +30,8 @@ class Receipt(msgspec.Struct, frozen=True):
         Raises:
             NotAllowed: a verdict has been given, and was resolved with the usage known then.
         """
-        mark = UsageMarked(self.served.id, list(used), method)
+        shown = set(self.served.items())
+        mark = UsageMarked(self.served.id, [item for item in used if item in shown], method)
         if mark == self.usage:
             return []
         if self.verdicts:
@@ -42,7 +43,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
     def judged(self, reward: float, source: str) -> list[FeedbackGiven]:
         """Return the event of a verdict; none if the source has said the same already."""
-        shown = [item for item, _, _ in self.served.hits]
+        shown = self.served.items()
         unknown = self.usage is None or self.usage.method == "unknown"
         used = shown if unknown or self.usage is None else self.usage.used
         unused = [item for item in shown if item not in used]

@@ -10,8 +10,6 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from recall_echo_core.events import RecallServed
 from recall_echo_core.picture import Activity
 
@@ -60,12 +58,14 @@ class Receipts:
                     self._waiting.pop(item.event.id, None)
 
     def thin_out(self, known: Callable[[bytes], bool]) -> None:
-        """Drop the hits that are not known any more, since they were forgotten."""
+        """Drop the hits that are not known any more, since they were forgotten.
+
+        Questions go, too: some may name what was.
+        """
         with self._lock:
+            self._questions.clear()
             for id, receipt in self._waiting.items():
-                hits = [hit for hit in receipt.hits if known(hit[0])]
-                if len(hits) < len(receipt.hits):
-                    self._waiting[id] = msgspec.structs.replace(receipt, hits=hits)
+                self._waiting[id] = receipt.without(lambda item: not known(item))
 
     def clear(self) -> None:
         """Let go of everything, since some of it may be about what was forgotten."""
@@ -77,7 +77,7 @@ class Receipts:
         """Return the accesses of each item that are not in the graph yet."""
         found: dict[bytes, Activity] = {}
         for receipt in self.waiting():
-            for item, _, _ in receipt.hits:
+            for item in receipt.items():
                 activity = found.setdefault(item, Activity())
                 activity.accesses += 1
                 activity.at = receipt.at if activity.at is None else max(activity.at, receipt.at)

@@ -125,7 +125,7 @@ def _mended_graph(
         ]
         if wrong:
             engine.drop_snapshots()
-            namespace.replace(fresh)
+            namespace.replace(fresh, generation)
     return wrong
 
 

@@ -30,12 +30,16 @@ _CITATION: Final = re.compile(
     r"[\[(［（【]\s*(M\d+(?:\s*(?:[,;&、，]|and)?\s*M?\d+)*)\s*[\])］）】]",  # noqa: RUF001 models write these
     re.IGNORECASE,
 )
+_AN_ID: Final = re.compile(r"[0-9a-f]{32}")
 # A line of a block of memories, as `render` writes them: the fence, its heading, a marked line.
 _OWN_LINE: Final = re.compile(r"\s*(?:</?memory>|What follows up to the closing mark|\[M\d+\] )")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A memory as it was shown: its id, its alias in the receipt, its text."""
+    """A memory as it was shown: its id, its alias in the receipt, its text.
+
+    One forgotten meanwhile has no id and no text, and counts neither as used nor as unused.
+    """
 
     id: bytes
     alias: str
@@ -66,7 +70,7 @@ def detected(
             repeating the question, and is not tried.
 
     Raises:
-        ValueError: `used` names a memory that is not in the receipt.
+        ValueError: `used` names a memory that was not shown.
     """
     if used is not None:
         return Usage(_named(shown, used), "ids")
@@ -96,7 +100,7 @@ def cites(text: str) -> bool:
 def echoed(shown: Sequence[Shown], response: str, question: Collection[str]) -> bool:
     """Return whether an answer says little that the question and the memories do not.
 
-    >>> shown = [Shown(b"", "M1", "Ann works at Acme")]
+    >>> shown = [Shown(b"1", "M1", "Ann works at Acme")]
     >>> echoed(shown, "She works at Acme [M1].", {"where", "ann", "work"})
     True
     >>> echoed(shown, "Acme closes at five today, so call before lunch.", {"acme"})
@@ -115,12 +119,13 @@ def _named(shown: Sequence[Shown], used: Iterable[str]) -> tuple[bytes, ...]:
         raise ValueError(f"used must be a list of ids, not one text; write used=[{used!r}]")
     by_name = {hit.id.hex(): hit.id for hit in shown} | {hit.alias: hit.id for hit in shown}
     wanted = list(used)
+    forgotten = any(not hit.id for hit in shown)
     for name in wanted:
-        if name not in by_name:
+        if name not in by_name and not (forgotten and _AN_ID.fullmatch(str(name))):
             aliases = ", ".join(hit.alias for hit in shown) or "none"
             raise ValueError(f"{name!r} is not in this recall; it showed {aliases}")
-    named = {by_name[name] for name in wanted}
-    return tuple(hit.id for hit in shown if hit.id in named)
+    named = {by_name.get(name, b"") for name in wanted}
+    return tuple(hit.id for hit in shown if hit.id and hit.id in named)
 
 
 def _cited(shown: Sequence[Shown], response: str) -> tuple[bytes, ...]:
@@ -135,7 +140,7 @@ def _cited(shown: Sequence[Shown], response: str) -> tuple[bytes, ...]:
         if mark[0].startswith("[") or _numbers(mark[1]) not in quoted
         for number in _numbers(mark[1])
     }
-    return tuple(hit.id for hit in shown if int(hit.alias[1:]) in numbers)
+    return tuple(hit.id for hit in shown if hit.id and int(hit.alias[1:]) in numbers)
 
 
 def _numbers(mark: str) -> tuple[int, ...]:

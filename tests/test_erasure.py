@@ -907,6 +907,56 @@ def test_it_can_be_forgotten_while_others_use_the_memory(tmp_path: Path) -> None
         assert len(memory.relations("Ann", "SAW", limit=10_000)) == sum(turns)
 
 
+def test_a_recall_answered_while_something_is_forgotten_keeps_its_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what it showed of the forgotten goes out of it; it can be judged like any other."""
+    with opened(tmp_path, settings={}) as memory:
+        selection, _ = told(memory, "entity")
+        memory.remember("Ann", "SAW", "the sea")
+        found = []
+
+        def and_recall(*given: object) -> int:
+            generation: int = blank(*given)  # type: ignore[arg-type]
+            found.append(memory.recall("What did Ann see?"))
+            return generation
+
+        monkeypatch.setattr("recall_echo_core.stores.erasing.blank", and_recall)
+        memory.forget(**selection)
+
+        memory.mark_used(found[0].id, used=[hit.alias for hit in found[0].hits])
+        memory.feedback(found[0].id, "success")
+        again = memory.recall("What did Ann see?", kinds=["relation"]).hits[0]
+        assert again.parts["utility"] > 0.5
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_forgotten_hit_leaves_the_marks_of_the_others_as_they_were(
+    tmp_path: Path, logged: bool
+) -> None:
+    """`[M2]` in an answer still means the second memory of the block that the model was shown."""
+    with opened(tmp_path, settings={}) as memory:
+        for place in ("Acme", "Bolt", "Cube"):
+            memory.remember("Ann", "WORKS_AT", place)
+        found = memory.recall("Where does Ann work?", kinds=["relation"])
+        if logged:
+            memory.flush()
+        first, second, third = found.hits
+        memory.forget(entity=first.text.split()[-1])
+
+        told = memory.mark_used(found.id, response="At one of them [M1], later at another [M2].")
+        assert told.used == (second.id,)
+        assert memory.mark_used(found.id, used=[first.id, first.alias, "M3"]).used == (third.id,)
+        with pytest.raises(ValueError, match="M4"):
+            memory.mark_used(found.id, used=["M4"])
+        memory.feedback(found.id, "success")
+        again = {
+            hit.id: hit.parts["utility"] for hit in memory.recall("Ann", kinds=["relation"]).hits
+        }
+        assert again[third.id] > 0.5 > again[second.id]
+        assert memory.verify().ok
+
+
 def test_two_may_forget_at_once(tmp_path: Path) -> None:
     """Whoever ends first does not end for the other; nothing of either is left."""
     with opened(tmp_path, "ann") as ann:

@@ -491,7 +491,7 @@ class TestWhatGoesWith:
         plan = planned(log, SALT, Selection(entity=A))
 
         assert plan.rewritten == {
-            3: RecallServed(recall, DAY, [(B, "entity", 0.8)]),
+            3: RecallServed(recall, DAY, [(b"", "", 0.0), (B, "entity", 0.8)]),
             4: UsageMarked(recall, [B], "ids"),
             5: FeedbackGiven(recall, "user", 1.0, [B], []),
         }
@@ -501,7 +501,7 @@ class TestWhatGoesWith:
         """It was shown to nobody any more, yet receipts named it; told anew, it begins cold."""
         plan = planned(TAKEN_BACK, SALT, Selection(entity=A))
 
-        assert plan.rewritten == {2: RecallServed(b"r" * 16, DAY, [])}
+        assert plan.rewritten == {2: RecallServed(b"r" * 16, DAY, [(b"", "", 0.0)])}
         assert plan.graph.activity == {}
 
     def test_the_spelling_of_what_is_forgotten_goes(self) -> None:

@@ -44,8 +44,8 @@ def blank(
     rewritten: Sequence[Stored],
     gone: Collection[bytes],
     embed_after: int,
-) -> None:
-    """Blank and rewrite events, drop embeddings, and move the generation on.
+) -> int:
+    """Blank and rewrite events, drop embeddings, move the generation on and return the new one.
 
     Args:
         writer: Holds the write lock; all happens in its transaction.
@@ -87,7 +87,9 @@ def blank(
         .values(generation=namespaces.c.generation + 1)
     )
     moved = select(namespaces.c.generation).where(namespaces.c.id == key.id)
-    _note_unfinished(writer, f"{key.id}:{writer.connection.execute(moved).scalar()}")
+    generation: int = writer.connection.execute(moved).scalar_one()
+    _note_unfinished(writer, f"{key.id}:{generation}")
+    return generation
 
 
 def drop_namespace(writer: Writer, key: NamespaceKey) -> dict[str, int]:
