@@ -82,6 +82,12 @@ print("fine")
     assert done.stdout.strip() == "fine", done.stderr
 
 
+def test_importing_everything_asks_only_for_what_the_extra_brings() -> None:
+    code = "from recall_echo_adapters.langchain import *\nprint(RecallEchoMiddleware.__name__)"
+    done = run_without("langchain_classic", code)
+    assert done.stdout.strip() == "RecallEchoMiddleware", done.stderr
+
+
 def test_every_promised_name_is_there_and_says_what_it_is() -> None:
     adapter = importlib.import_module("recall_echo_adapters.langchain")
 

@@ -216,6 +216,21 @@ class TestOpenRuns:
         with pytest.raises(ValueError, match="at least one open run"):
             OpenRuns(most=0)
 
+    def test_what_follows_in_a_run_that_was_let_go_is_no_run(self) -> None:
+        """Its later steps, and theirs, would otherwise be judged as runs of their own."""
+        runs = OpenRuns(most=1)
+        runs.start("old", None)
+        runs.start("new", None)
+        runs.start("step", "old")
+        runs.start("step of it", "step")
+        runs.recalled("step of it", Recalled("n", "1"))
+
+        assert [runs.end(step) for step in ("step of it", "step", "old")] == [None] * 3
+        assert runs.end("new") == Run("new")
+        for number in range(1_000):
+            runs.start(f"{number}", None)
+        assert len(runs._lost) <= 4
+
     def test_steps_that_ended_are_dropped_while_the_run_goes_on(self) -> None:
         """A run of a month has as many entries as it has open steps."""
         runs = OpenRuns()

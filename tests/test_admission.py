@@ -193,6 +193,27 @@ class TestWhatWasSaid:
 
         assert memory.admit(SAYS, heard="hm", recalls=[found.id]) is not None
 
+    @pytest.mark.parametrize(
+        ("asked", "answer", "counts"),
+        [
+            ("alice", "Acme, second floor", True),
+            ("Does Alice work at Acme?", "Acme, second floor", False),
+            ("alice", "As noted: Alice works at Acme.", False),
+            ("alice", "[M1] Acme", False),
+            ("alice", "nobody of that name", False),
+        ],
+        ids=["says it", "was told it", "quotes a memory", "cites a memory", "does not say it"],
+    )
+    def test_a_tool_is_a_witness_of_what_it_found_itself(
+        self, memory: Memory, asked: str, answer: str, counts: bool
+    ) -> None:
+        memory.remember(*FACT)
+        found = recalled(memory)
+        tools = [("", "nothing"), (asked, answer)]
+        relation = memory.admit(SAYS, heard="hm", recalls=[found.id], found=tools)
+
+        assert (relation is not None) is counts
+
     @pytest.mark.parametrize("recalls", [[], ["00" * 16], ["00" * 16, "ff" * 16]])
     def test_recalls_that_are_not_known_are_passed_over(
         self, memory: Memory, recalls: list[str]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import events, said
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -20,6 +20,7 @@ from langchain.agents.middleware import (
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langchain_scripted import ScriptedModel, calling
+from langchain_ways import letters
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
@@ -28,12 +29,6 @@ from recall_echo_core import Memory, open_memory
 
 QUESTION = "Where does Ada live?"
 FACT = "Ada lives in Paris"
-
-
-def letters(texts: list[str]) -> list[list[float]]:
-    """Texts of the same letters are near; the meaning of words does not matter here."""
-    signs = "abcdefghijklmnopqrstuvwxyz0123456789"
-    return [[0.01, *(float(text.casefold().count(sign)) for sign in signs)] for text in texts]
 
 
 @pytest.fixture
@@ -48,10 +43,6 @@ def known(memory: Memory) -> Memory:
     """A memory that knows where Ada lives."""
     memory.remember("Ada", "LIVES_IN", "Paris")
     return memory
-
-
-def said(memory: Memory) -> list[str]:
-    return [f"{episode.role}: {episode.content}" for episode in memory.episodes()]
 
 
 def asked(text: str = QUESTION) -> dict[str, Any]:
@@ -621,12 +612,3 @@ class TestBesideOthers:
             RecallEchoMiddleware(memory, tools=["dream"])  # type: ignore[list-item]
         with pytest.raises(ValueError, match="k"):
             RecallEchoMiddleware(memory, k=0)
-
-
-def events(memory: Memory, kind: str) -> int:
-    """How many events of a kind the log holds."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "log.jsonl")
-        memory.export(log)
-        lines = log.read_text(encoding="utf-8").splitlines()
-        return sum(json.loads(line).get("kind") == kind for line in lines)

@@ -224,6 +224,40 @@ def test_a_tool_that_repeats_what_was_recalled_adds_no_evidence(memory: Memory) 
     assert "2 for" in again.content
 
 
+@pytest.mark.parametrize(
+    ("asked", "answer", "counts"),
+    [("who: Ada", "Paris, rue des Lilas", True), ("Paris?", "Paris it is", False)],
+)
+def test_a_tool_is_a_witness_of_what_it_found_itself(
+    memory: Memory, asked: str, answer: str, counts: bool
+) -> None:
+    """Not of what the model had put into its question."""
+    chat = RecallEchoMemory.from_defaults(memory, session_id="s1")
+    remember = recall_echo_tools(chat)[0]
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": asked}}
+    chat.put(message("user", QUESTION))
+    chat.get()
+    chat.put(message("assistant", "", additional_kwargs={"tool_calls": [call]}))
+    chat.put(message("tool", answer, additional_kwargs={"tool_call_id": "1"}))
+    told = remember.call(subject="Ada", relation="lives in", object="Paris")
+
+    assert told.content.startswith("Not counted") is not counts
+
+
+def test_a_turn_in_which_something_was_forgotten_is_not_kept(memory: Memory) -> None:
+    """It names what shall not be known any more; the next one is kept again."""
+    chat = RecallEchoMemory.from_defaults(memory, session_id="s1")
+    (forget,) = recall_echo_tools(chat, abilities=["forget"])
+    chat.put(message("user", "Forget Ada, please."))
+    chat.get()
+    forget.call(subject="Ada")
+    chat.put(message("assistant", "Ada is forgotten."))
+    assert memory.episodes() == []
+
+    turn(chat, "I like tea.", "Green or black, and with milk?")
+    assert len(memory.episodes()) == 2
+
+
 def test_system_and_set_messages_are_never_kept(memory: Memory) -> None:
     chat = RecallEchoMemory.from_defaults(
         memory, chat_history=[message("user", "old one"), message("assistant", "old answer")]
