@@ -53,11 +53,11 @@ class Catalogue:
         self.closeness = Closeness(dimension)
 
     def add(self, text: TextKey, content: str, mark: EpisodeMark | None) -> None:
-        """Add the next text; `mark` is that of an episode."""
+        """Add the next text; `mark` is that of an episode, whose content is without its speaker."""
         if mark is None:
             self.lexical[text.kind].add(text, Counter(terms_of(content)))
             return
-        terms = Counter(terms_of(f"{dated(mark)} {content}"))
+        terms = Counter(terms_of(f"{dated(mark)} {mark.name or mark.role} {content}"))
         self.lexical["episode"].add(text, terms)
         self.conversation.add(mark, content, sum(terms.values()))
 

@@ -75,7 +75,7 @@ class Cataloguing:
             raise AssertionError("expect() comes first")
         while self._unread:
             batch, self._unread = self._unread[:BATCH], self._unread[BATCH:]
-            said = contents(self._namespace, batch)
+            said = contents(self._namespace, batch, speakers=False)
             with self._namespace.reading() as graph:
                 marks = {text: graph.episodes.get(text.item) for text in said}
             for text in batch:

@@ -18,16 +18,31 @@ if TYPE_CHECKING:
 __all__ = ["contents", "contents_in"]
 
 
-def contents(namespace: Namespace, wanted: Sequence[TextKey]) -> dict[TextKey, str]:
+def contents(
+    namespace: Namespace, wanted: Sequence[TextKey], *, speakers: bool = True
+) -> dict[TextKey, str]:
     """Return the texts as they are now; one that has changed since is left out."""
     with namespace.reading() as graph:
-        return contents_in(graph, namespace.log, namespace.key, wanted)
+        return contents_in(graph, namespace.log, namespace.key, wanted, speakers=speakers)
 
 
 def contents_in(
-    graph: Graph, log: SqlLog, key: NamespaceKey, wanted: Sequence[TextKey]
+    graph: Graph,
+    log: SqlLog,
+    key: NamespaceKey,
+    wanted: Sequence[TextKey],
+    *,
+    speakers: bool = True,
 ) -> dict[TextKey, str]:
-    """Return the texts as a graph knows them; one that it knows otherwise is left out."""
+    """Return the texts as a graph knows them; one that it knows otherwise is left out.
+
+    Args:
+        graph: What is known.
+        log: Where episodes are read.
+        key: Of the namespace.
+        wanted: Which texts.
+        speakers: Whether episodes begin with who says them, as they are embedded.
+    """
     stored = log.at(key, [text.position for text in wanted if text.kind == "episode"])
     found: dict[TextKey, str] = {}
     for text in wanted:
@@ -35,7 +50,8 @@ def contents_in(
             if text.kind != "episode":
                 found[text] = _text_in(graph, text)
             elif isinstance(event := stored[text.position].event, EpisodeRecorded):
-                found[text] = spoken(event.name or event.role, event.content)
+                speaker = event.name or event.role
+                found[text] = spoken(speaker, event.content) if speakers else event.content
     return found
 
 

@@ -144,8 +144,8 @@ class Conversation:
         words |= {word.strip(".,;:!?") for word in words}
         return frozenset(who for who in self._words if who.split()[0] in words)
 
-    def sharing(self, content: str, question: str) -> Iterator[tuple[float, Sequence[int]]]:
-        """Yield the episodes that share a mention with a text, and how rare that mention is.
+    def sharing(self, content: str, question: str) -> Iterator[tuple[str, float, Sequence[int]]]:
+        """Yield the mentions of a text, how rare each is, and the episodes that share it.
 
         Mentions in the question, in one text only, or in too many, are passed over.
         """
@@ -155,7 +155,7 @@ class Conversation:
         for name in sorted(set(mentions_in(content))):
             having = self._mentions.get(name, ())
             if 2 <= len(having) <= most and name not in asked:
-                yield math.log(count / len(having)) / math.log(count), having
+                yield name, math.log(count / len(having)) / math.log(count), having
 
     def picture(self) -> ConversationPicture:
         """Return everything this holds."""

@@ -42,7 +42,9 @@ class Frozen:
         exact: Callable[[], VectorIndex],
         dimension: int,
     ) -> None:
-        self._contents = contents_in(graph, namespace.log, namespace.key, graph.texts_after(0))
+        self._contents = contents_in(
+            graph, namespace.log, namespace.key, graph.texts_after(0), speakers=False
+        )
         self._catalogue = Catalogue(dimension)
         for text, content in self._contents.items():
             self._catalogue.add(text, content, graph.episodes.get(text.item))

@@ -149,7 +149,7 @@ class Indexing:
                     limit,
                     catalogue,
                     lambda texts: self._similarities.of(texts, vector),
-                    lambda texts: contents(self._namespace, texts),
+                    lambda texts: contents(self._namespace, texts, speakers=False),
                 )
                 found[kind] = matches, more
         return found

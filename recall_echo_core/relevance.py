@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from recall_echo_core.terms import mentions_in, sentences_in, terms_of
+
 if TYPE_CHECKING:
     from recall_echo_core.asked import Asked
     from recall_echo_core.closeness import Closeness
@@ -35,6 +37,7 @@ ANSWER: Final = 0.1
 SPREAD: Final = 0.4
 SPREAD_SEEDS: Final = 2
 SPREAD_SAME: Final = 0.2  # where texts are this alike, or more, sharing a name says nothing
+SPREAD_TOLD: Final = 2.0
 LACKING: Final = (0.3, 2.0)
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -123,7 +126,10 @@ def _spread(
     closeness: Closeness,
     contents: Callable[[Sequence[int]], Sequence[str]],
 ) -> Valued:
-    """Let the best episodes lead to others that share a name with them and say what they lack."""
+    """Let the best episodes lead to others that share a name with them and say what they lack.
+
+    A name leads further when its sentence is about what is asked.
+    """
     weight = SPREAD * max(0.0, 1.0 - closeness.sameness / SPREAD_SAME)
     rarity = {term: lexical.rarity(term) for term in set(asked.terms)}
     total = sum(rarity.values())
@@ -135,16 +141,27 @@ def _spread(
     for seed, value, content in zip(seeds, found.values[best], contents(seeds), strict=True):
         led: dict[int, float] = {}
         lacking = [term for term in rarity if not lexical.has(term, seed)]
-        for rare, having in conversation.sharing(content, asked.text):
+        told = _told(content, rarity)
+        for name, rare, having in conversation.sharing(content, asked.text):
+            lead = weight * float(value) * rare * (1.0 + SPREAD_TOLD * told.get(name, 0.0) / total)
             for number in having:
                 if number != seed:
-                    told = sum(rarity[term] for term in lacking if lexical.has(term, number))
-                    share = LACKING[0] + LACKING[1] * told / total
-                    gain = weight * float(value) * rare * share
+                    more = sum(rarity[term] for term in lacking if lexical.has(term, number))
+                    gain = lead * (LACKING[0] + LACKING[1] * more / total)
                     led[number] = max(led.get(number, 0.0), gain)
         for number, gain in led.items():
             gained[number] = gained.get(number, 0.0) + gain
     return found.plus(gained) if gained else found
+
+
+def _told(content: str, rarity: Mapping[str, float]) -> dict[str, float]:
+    """Return how much of a question stands in one sentence with each name of a text."""
+    told: dict[str, float] = {}
+    for sentence in sentences_in(content):
+        asked = sum(rarity[term] for term in set(terms_of(sentence)) if term in rarity)
+        for name in mentions_in(sentence):
+            told[name] = max(told.get(name, 0.0), asked)
+    return told
 
 
 def _of_session(found: Valued, conversation: Conversation) -> Values:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from regex import Pattern
     from Stemmer import Stemmer
 
-__all__ = ["TERMS", "mentions_in", "terms_of"]
+__all__ = ["TERMS", "mentions_in", "sentences_in", "terms_of"]
 
-TERMS: Final = 1  # the version of the rules below: what was kept under another is made again
+TERMS: Final = 2  # the version of the rules below: what was kept under another is made again
 HEADING: Final = 80  # characters; a first line that is no longer, and no sentence, is a name
 LONGEST: Final = 64  # characters of a term; what is longer is found by its beginning
 # Scripts whose words a Snowball stemmer knows; English for all Latin ones, since a question is too
@@ -43,6 +43,7 @@ def _patterns() -> dict[str, Pattern[str]]:
         "part": regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|\p{Nd}+"),
         "latin": regex.compile(r"^[\p{Latin}\p{Nd}'’._-]+$"),
         "cyrillic": regex.compile(r"^[\p{Cyrillic}]+$"),
+        "sentence": regex.compile(r"(?<=[.!?؟।])\s+|(?<=[。！？])|\n+"),
         "mention": regex.compile(r"\p{Lu}[\w'’-]*(?:\s+\p{Lu}[\w'’-]*)*"),
     }
 
@@ -82,14 +83,23 @@ def mentions_in(text: str) -> Iterator[str]:
     heading, _, rest = text.partition("\n")
     if rest and len(heading) <= HEADING and not heading.endswith((".", "!", "?", ":")):
         yield normalised(heading)
-        text = rest
-    for span in _patterns()["mention"].findall(text):
-        plain = normalised(span).strip(".'’-").removesuffix("'s").removesuffix("’s")
-        words = plain.split()
-        while words and words[0] in STOP_WORDS:
-            del words[0]
-        if words:
-            yield " ".join(words)
+    for sentence in sentences_in(text):
+        for span in _patterns()["mention"].findall(sentence):
+            plain = normalised(span).strip(".'’-").removesuffix("'s").removesuffix("’s")
+            words = plain.split()
+            while words and words[0] in STOP_WORDS:
+                del words[0]
+            if words:
+                yield " ".join(words)
+
+
+def sentences_in(text: str) -> list[str]:
+    """Return the sentences of a text, its heading among them.
+
+    >>> sentences_in("Marie Curie\\nShe moved to Paris at 3.30. Why?")
+    ['Marie Curie', 'She moved to Paris at 3.30.', 'Why?']
+    """
+    return [one for one in _patterns()["sentence"].split(text.strip()) if one.strip()]
 
 
 def _forms(token: str) -> list[str]:

@@ -69,8 +69,8 @@ def test_a_rare_name_leads_to_others_and_a_common_one_does_not() -> None:
     talk = conversation(said("Zoe met Max"), said("Max cooks"), said("Zoe sings"), *filler)
 
     led = list(talk.sharing("Zoe and Max in Paris with Kim", "Who is Zoe?"))
-    assert [list(numbers) for _, numbers in led] == [[0, 1]]
-    assert 0 < led[0][0] < 1
+    assert [(name, list(numbers)) for name, _, numbers in led] == [("max", [0, 1])]
+    assert 0 < led[0][1] < 1
 
 
 @given(st.lists(st.tuples(st.sampled_from([None, "s", "t"]), st.text(max_size=20)), max_size=8))
