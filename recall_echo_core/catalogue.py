@@ -68,7 +68,7 @@ class Catalogue:
                 item, _ = parse_key(key)
                 number = self.lexical["episode"].numbers.get(item)
                 if number is not None:
-                    self.closeness.add(vector, self.conversation.sessions[number])
+                    self.closeness.add(number, vector, self.conversation.sessions[number])
 
     def picture(self) -> CataloguePicture:
         """Return everything this holds."""

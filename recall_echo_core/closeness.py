@@ -1,21 +1,28 @@
-"""How alike are the texts of a store, and how much more alike are neighbours?
+"""How alike are the texts of a store, how much more alike are neighbours, and how alike each two?
 
 Running sums over the vectors of episodes, in log order.
 """
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from recall_echo_core.ports import Vectors
 
 __all__ = ["Closeness", "ClosenessPicture"]
 
+Numbers: TypeAlias = NDArray[np.int64]
+Values: TypeAlias = NDArray[np.float64]
+
+BEFORE: Final = 0.5  # of the vector before; raising it lets that one speak louder
 SESSIONS: Final = 64  # whose newest vector is kept, to compare the next one with
 
 
@@ -28,6 +35,7 @@ class ClosenessPicture(msgspec.Struct, array_like=True):
     pairs: int
     near: float
     newest: list[tuple[str, bytes]]
+    beside: bytes
 
 
 class Closeness:
@@ -43,9 +51,11 @@ class Closeness:
         self._total = np.zeros(dimension)
         self._pairs, self._near = 0, 0.0
         self._newest: OrderedDict[str, Vectors] = OrderedDict()
+        self._beside = array("f")  # cosine of each episode and the one before it; NaN: not known
 
-    def add(self, vector: Vectors, session: str | None) -> None:
-        """Add the vector of the next episode."""
+    def add(self, number: int, vector: Vectors, session: str | None) -> None:
+        """Add the vector of the next episode, numbered as `Lexical` numbers it."""
+        self._beside.extend([math.nan] * (number + 1 - len(self._beside)))
         length = float(np.linalg.norm(vector))
         if not length:
             return
@@ -57,7 +67,8 @@ class Closeness:
         before = self._newest.pop(session, None)
         if before is not None:
             self._pairs += 1
-            self._near += float(unit @ before)
+            self._beside[number] = alike = float(unit @ before)
+            self._near += alike
         self._newest[session] = unit
         if len(self._newest) > SESSIONS:
             self._newest.popitem(last=False)
@@ -76,11 +87,29 @@ class Closeness:
             return 0.0
         return max(0.0, (self._near / self._pairs - self.sameness) / (1.0 - self.sameness))
 
+    def together(self, numbers: Numbers, similar: Values, earlier: Values) -> Values:
+        """Return the cosine similarity of a question to episodes together with those before them.
+
+        That is to the sum of an episode's vector and half of the one before, which need not be
+        read: it follows from the cosines of each two of the three.
+
+        Args:
+            numbers: Of the episodes.
+            similar: How similar they are to the question.
+            earlier: How similar those before them are; NaN where it is not known.
+        """
+        known = np.append(np.array(self._beside, dtype=np.float64), math.nan)
+        alike = known[np.minimum(numbers, len(known) - 1)]
+        return (similar + BEFORE * earlier) / np.sqrt(1.0 + BEFORE**2 + 2.0 * BEFORE * alike)
+
     def picture(self) -> ClosenessPicture:
         """Return everything this holds."""
         newest = [(session, vector.tobytes()) for session, vector in self._newest.items()]
         total = self._total.tobytes()
-        return ClosenessPicture(self.position, self._count, total, self._pairs, self._near, newest)
+        beside = self._beside.tobytes()
+        return ClosenessPicture(
+            self.position, self._count, total, self._pairs, self._near, newest, beside
+        )
 
     @classmethod
     def of(cls, picture: ClosenessPicture) -> Closeness:
@@ -90,6 +119,7 @@ class Closeness:
         closeness.position, closeness._count = picture.position, picture.count
         closeness._total = total
         closeness._pairs, closeness._near = picture.pairs, picture.near
+        closeness._beside.frombytes(picture.beside)
         for session, vector in picture.newest:
             closeness._newest[session] = np.frombuffer(vector, dtype=np.float32)
         return closeness

@@ -6,13 +6,14 @@ each is then weighed by both. What the index of vectors did not give for one of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
 
-from recall_echo_core.relevance import Valued, Values, fused, placed
+from recall_echo_core.relevance import Numbers, Valued, Values, fused, placed
 
 if TYPE_CHECKING:
     from recall_echo_core.asked import Asked
@@ -75,7 +76,10 @@ def matched(
         meaning[missing[text]] = similarity
     short = catalogue.conversation.short if kind == "episode" else 1.0
     similar = np.array([meaning.get(number, 0.0) for number in numbers.tolist()])
-    values = fused(scores[numbers], similar, short)
+    meant = similar
+    if kind == "episode" and catalogue.conversation.many_sessions and short:
+        meant = similar + short * _after(numbers, meaning, similar, catalogue, similarities)
+    values = fused(scores[numbers], meant, short)
     found = Valued(numbers, values)
     if kind == "episode":
         found = placed(
@@ -87,6 +91,27 @@ def matched(
             lambda numbers: _said(contents, [lexical.texts[number] for number in numbers]),
         )
     return _scaled(found, scores, Valued(numbers, similar), lexical.texts)
+
+
+def _after(
+    numbers: Numbers,
+    meaning: Mapping[int, float],
+    similar: Values,
+    catalogue: Catalogue,
+    similarities: Callable[[Sequence[TextKey]], Mapping[TextKey, float]],
+) -> Values:
+    """Return how similar episodes are together with the ones before them.
+
+    A short answer says little without its question.
+    """
+    texts = catalogue.lexical["episode"].texts
+    before, _ = catalogue.conversation.beside(numbers)
+    missing = {texts[n]: n for n in before.tolist() if n >= 0 and n not in meaning}
+    more = {missing[text]: found for text, found in similarities(list(missing)).items()}
+    known = {**meaning, **more}
+    earlier = np.array([known.get(number, math.nan) for number in before.tolist()])
+    together = catalogue.closeness.together(numbers, similar, earlier)
+    return np.where(np.isnan(together), similar, together)
 
 
 def _said(

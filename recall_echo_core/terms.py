@@ -94,9 +94,9 @@ def mentions_in(text: str) -> Iterator[str]:
 
 
 def sentences_in(text: str) -> list[str]:
-    """Return the sentences of a text, its heading among them.
+    r"""Return the sentences of a text, its heading among them.
 
-    >>> sentences_in("Marie Curie\\nShe moved to Paris at 3.30. Why?")
+    >>> sentences_in("Marie Curie\nShe moved to Paris at 3.30. Why?")
     ['Marie Curie', 'She moved to Paris at 3.30.', 'Why?']
     """
     return [one for one in _patterns()["sentence"].split(text.strip()) if one.strip()]

@@ -79,8 +79,8 @@ def test_pictures_give_the_same(episodes: list[tuple[str | None, str]]) -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(len(episodes) + 1, 4)).astype(np.float32)
     talk, close = conversation(*(said(text, session) for session, text in episodes)), Closeness(4)
-    for vector, (session, _) in zip(vectors, episodes, strict=False):
-        close.add(vector, session)
+    for number, (session, _) in enumerate(episodes):
+        close.add(number, vectors[number], session)
 
     kept = msgspec.msgpack.encode((talk.picture(), close.picture()))
     shape = tuple[ConversationPicture, ClosenessPicture]
@@ -88,7 +88,7 @@ def test_pictures_give_the_same(episodes: list[tuple[str | None, str]]) -> None:
     talks, closes = [talk, Conversation.of(first)], [close, Closeness.of(second)]
     for one, other in zip(talks, closes, strict=True):
         one.add(*said("Ann?", "s"), 1)
-        other.add(vectors[-1], "s")
+        other.add(len(episodes), vectors[-1], "s")
     assert talks[0].picture() == talks[1].picture()
     assert list(talks[0].before) == list(talks[1].before)
     assert closes[0].picture() == closes[1].picture()
@@ -101,7 +101,7 @@ def test_sameness_is_the_mean_cosine_of_two_episodes() -> None:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     close = Closeness(8)
     for number, vector in enumerate(vectors):
-        close.add(vector * 3, f"s{number // 20}")
+        close.add(number, vector * 3, f"s{number // 20}")
 
     assert close.sameness == pytest.approx(float((unit @ unit.T).mean()), abs=1e-6)
     pairs = [float(unit[i] @ unit[i + 1]) for i in range(39) if i != 19]
@@ -110,8 +110,29 @@ def test_sameness_is_the_mean_cosine_of_two_episodes() -> None:
     assert (Closeness(8).sameness, Closeness(8).lift) == (0.0, 0.0)
 
 
+def test_an_episode_and_the_one_before_are_compared_together() -> None:
+    """As if the sum of their vectors were; where none is known before, nothing is said."""
+    rng = np.random.default_rng(2)
+    vectors = rng.normal(size=(6, 8)).astype(np.float32)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    question, close = unit[5], Closeness(8)
+    for number, session in enumerate(["s", "t", "s", None, "s"]):
+        close.add(number, vectors[number], session)
+    before = [-1, -1, 0, -1, 2]
+    cosines = unit @ question
+    earlier = np.array([cosines[b] if b >= 0 else np.nan for b in before])
+
+    for one in (close, Closeness.of(close.picture())):
+        found = one.together(np.arange(5), cosines[:5], earlier)
+        assert np.isnan(found[[0, 1, 3]]).all()
+        for number in (2, 4):
+            both = unit[number] + 0.5 * unit[before[number]]
+            assert found[number] == pytest.approx(both @ question / np.linalg.norm(both), abs=1e-6)
+        assert np.isnan(one.together(np.array([9]), cosines[:1], cosines[:1])).all()
+
+
 def test_a_vector_of_zeros_says_nothing() -> None:
     close = Closeness(2)
-    close.add(np.zeros(2, dtype=np.float32), "s")
+    close.add(0, np.zeros(2, dtype=np.float32), "s")
 
     assert (close.sameness, close.lift) == (0.0, 0.0)

@@ -34,8 +34,8 @@ class Told:
             self.lexical.add(TextKey(number, bytes([number]), "episode"), terms)
 
     def close(self, *vectors: tuple[float, float]) -> Told:
-        for vector in vectors:
-            self.closeness.add(np.array(vector), "s")
+        for number, vector in enumerate(vectors):
+            self.closeness.add(number, np.array(vector), "s")
         return self
 
     def values(self, question: str, *values: float) -> list[float]:
