@@ -121,9 +121,9 @@ def by_full_recipe(recipe: Recipe, embeddings: Embeddings) -> Opened:
     return opened
 
 
-def by_house(kept: Embeddings | None) -> Opened:
+def by_house(kept: Embeddings | None, *, triples: bool = False) -> Opened:
     def opened(store: Prepared) -> Iterator[Asked]:
-        with house.built(store.corpus, kept) as (memory, units, seconds):
+        with house.built(store.corpus, kept, triples=triples) as (memory, units, seconds):
             count = len(store.corpus.units)
             console.print(f"recall-echo: {store.corpus.name}, {count} units in {seconds:.1f} s")
             yield lambda text, vector: house.ranked(memory, units, text)
@@ -156,7 +156,10 @@ def rows(options: argparse.Namespace, embeddings: Embeddings) -> dict[str, Opene
     if options.ablation:
         found |= {f"  {name}": by_recipe(recipe) for name, recipe in ABLATION.items()}
     if not options.no_house:
-        found["recall-echo"] = by_house(embeddings if options.kept_vectors else None)
+        kept = embeddings if options.kept_vectors else None
+        found["recall-echo"] = by_house(kept)
+        if options.triples:
+            found["recall-echo, ready triples as relations"] = by_house(kept, triples=True)
     return found
 
 
@@ -194,7 +197,7 @@ def main() -> None:
     parser.add_argument("--intervals", action="store_true", help="95 %% intervals of every row")
     parser.add_argument("--ablation", action="store_true", help="the recipe without each part")
     parser.add_argument("--full", action="store_true", help="the recipe with more vectors (slow)")
-    parser.add_argument("--triples", action="store_true", help="MuSiQue's ready triples as names")
+    parser.add_argument("--triples", action="store_true", help="MuSiQue's ready triples, too")
     parser.add_argument(
         "--kept-vectors", action="store_true", help="recall-echo, too, takes vectors from the cache"
     )

@@ -7,7 +7,7 @@ it can be thrown away and folded again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -70,6 +70,7 @@ class Graph:
         self.nodes: dict[bytes, Node] = {}
         self.groups: dict[GroupKey, Group] = {}
         self.relations: dict[bytes, RelationMark] = {}
+        self.leading = False  # whether any relation was told in an episode
         self.retired: dict[bytes, int] = {}  # where relations stood that are no more, for lists
         self.episodes: dict[bytes, EpisodeMark] = {}
         self.activity: dict[bytes, Activity] = {}
@@ -164,6 +165,12 @@ class Graph:
         if group is None:
             group = Group(key[0], fresh[0][1].type, key[1], NEVER, {}, {})
             self.groups[key] = group
+        for _, event in fresh:
+            if isinstance(event, EvidenceObserved) and event.episode and event.supports:
+                self.leading = True
+                told = group.told.setdefault(event.object, [])
+                if event.episode not in told:
+                    told.append(event.episode)
         if key in stale:
             return []
         observations = standing(observation for _, observation in fresh)
@@ -275,6 +282,21 @@ class Graph:
             if sure >= least:
                 yield Edge(other, group.subject, value, group, period, sure)
 
+    def at_entity(self, entity: bytes) -> Iterator[bytes]:
+        """Yield the relations at an entity, both ways, whether or not they hold now."""
+        if entity not in self.entities:
+            return
+        for value, types in self.entities.succ[entity].items():
+            yield from (group.items[value] for group in types.values())
+        for subject, types in self.entities.pred[entity].items():
+            if subject != entity:
+                yield from (group.items[entity] for group in types.values())
+
+    def told_in(self, relation: bytes) -> Sequence[bytes]:
+        """Return the episodes that evidence for a relation was in."""
+        mark = self.relations.get(relation)
+        return () if mark is None else mark.group.told.get(mark.object, ())
+
     def text_position(self, item: bytes) -> int | None:
         """Return which event gave an item the text it has now; `None` if it is not known."""
         if item in self.nodes:
@@ -337,6 +359,7 @@ class Graph:
             graph._draw(group, value, group.items[value], position)
         graph.episodes, graph.activity = picture.episodes, picture.activity
         graph.retired = picture.retired
+        graph.leading = any(group.told for group in graph.groups.values())
         return graph
 
 

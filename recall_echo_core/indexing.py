@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from recall_echo_core.cataloguing import Cataloguing
     from recall_echo_core.frozen import Frozen
     from recall_echo_core.graph import Graph
+    from recall_echo_core.leads import Leads
     from recall_echo_core.matching import Found
     from recall_echo_core.namespace import Namespace
     from recall_echo_core.ports import Embedder, Progress, VectorFolder, VectorIndex, Vectors
+    from recall_echo_core.searching import Near
     from recall_echo_core.stores.embeddings import Embeddings
 
 __all__ = ["Indexing"]
@@ -137,22 +139,45 @@ class Indexing:
         with self._lock:
             self._collect()
             catalogue = self._catalogues.current(self._reached)
+            kinds = [kind for kind in kinds if len(catalogue.lexical[kind])]
+            near = {kind: self._searching.nearest(kind, vector, limit) for kind in kinds}
+            leads = None
+            if "episode" in near:
+                numbers = catalogue.lexical["episode"].numbers
+                leads = self._leads(asked, vector, near, numbers, limit)
             found: dict[Kind, tuple[Found, bool]] = {}
-            for kind in kinds:
-                if not len(catalogue.lexical[kind]):
-                    continue
-                near, more = self._searching.nearest(kind, vector, limit)
+            for kind, (nearest, more) in near.items():
                 matches = matched(
                     kind,
                     asked,
-                    near,
+                    nearest,
                     limit,
                     catalogue,
                     lambda texts: self._similarities.of(texts, vector),
                     lambda texts: contents(self._namespace, texts, speakers=False),
+                    leads if kind == "episode" else None,
                 )
                 found[kind] = matches, more
         return found
+
+    def _leads(
+        self,
+        asked: Asked,
+        vector: Vectors,
+        near: Mapping[Kind, tuple[Near, bool]],
+        numbers: Mapping[bytes, int],
+        limit: int,
+    ) -> Leads | None:
+        """Return what the nearest relations lead to; `None` where none was told in an episode."""
+        from recall_echo_core.leads import Leads  # loads numpy
+
+        with self._namespace.reading() as graph:
+            if not graph.leading:
+                return None
+        nearest, _ = near.get("relation") or self._searching.nearest("relation", vector, limit)
+        return Leads(
+            nearest, asked.text, vector, numbers, self._namespace.reading, self._similarities.rows
+        )
 
     def frozen(self, graph: Graph) -> Frozen:
         """Return a search of an earlier state."""

@@ -18,6 +18,7 @@ from recall_echo_core.relevance import Numbers, Valued, Values, fused, placed
 if TYPE_CHECKING:
     from recall_echo_core.asked import Asked
     from recall_echo_core.catalogue import Catalogue
+    from recall_echo_core.leads import Leads
     from recall_echo_core.texts import Kind, TextKey
 
 __all__ = ["Found", "Match", "matched"]
@@ -52,6 +53,7 @@ def matched(
     catalogue: Catalogue,
     similarities: Callable[[Sequence[TextKey]], Mapping[TextKey, float]],
     contents: Callable[[Sequence[TextKey]], Mapping[TextKey, str]],
+    leads: Leads | None = None,
 ) -> Found:
     """Return what matches a question.
 
@@ -63,6 +65,7 @@ def matched(
         catalogue: Words and surroundings of the texts.
         similarities: The cosine similarity of some texts to the question.
         contents: What some texts say.
+        leads: What relations lead to, for episodes.
     """
     lexical = catalogue.lexical[kind]
     scores = lexical.scores(asked.terms)
@@ -79,6 +82,8 @@ def matched(
     meant = similar
     if kind == "episode" and catalogue.conversation.many_sessions and short:
         meant = similar + short * _after(numbers, meaning, similar, catalogue, similarities)
+    if leads is not None:
+        meant = meant + leads.nearness(numbers)
     values = fused(scores[numbers], meant, short)
     found = Valued(numbers, values)
     if kind == "episode":
@@ -90,6 +95,8 @@ def matched(
             catalogue.closeness,
             lambda numbers: _said(contents, [lexical.texts[number] for number in numbers]),
         )
+        if leads is not None:
+            found = found.plus(leads.onward(found))
     return _scaled(found, scores, Valued(numbers, similar), lexical.texts)
 
 

@@ -53,7 +53,10 @@ class Node(msgspec.Struct):
 
 
 class Group(msgspec.Struct):
-    """The rival values of one subject and relation type, and the item id of each as a text."""
+    """The rival values of one subject and relation type, and the item id of each as a text.
+
+    `told` says in which episodes evidence for each was.
+    """
 
     subject: bytes
     type: str
@@ -61,6 +64,7 @@ class Group(msgspec.Struct):
     last: OrderKey
     values: Values
     items: dict[bytes, bytes]
+    told: dict[bytes, list[bytes]] = msgspec.field(default_factory=dict)
 
 
 class RelationMark(msgspec.Struct):

@@ -64,6 +64,8 @@ class Valued(msgspec.Struct, frozen=True):
 
     def plus(self, gained: Mapping[int, float]) -> Valued:
         """Return the values with more for some texts, which need not be here yet."""
+        if not gained:
+            return self
         more = Valued(np.array(sorted(gained)), np.array([gained[n] for n in sorted(gained)]))
         numbers = np.union1d(self.numbers, more.numbers)
         return Valued(numbers, self.at(numbers) + more.at(numbers))
@@ -151,7 +153,7 @@ def _spread(
                     led[number] = max(led.get(number, 0.0), gain)
         for number, gain in led.items():
             gained[number] = gained.get(number, 0.0) + gain
-    return found.plus(gained) if gained else found
+    return found.plus(gained)
 
 
 def _told(content: str, rarity: Mapping[str, float]) -> dict[str, float]:

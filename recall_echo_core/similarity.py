@@ -5,7 +5,7 @@ The vectors that questions need again and again stay in memory, as many as there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -54,6 +54,12 @@ class Similarities:
         cosines = self._rows[chunks] @ np.asarray(vector / length, dtype=np.float32)
         best = np.maximum.reduceat(cosines, before)
         return dict(zip(found, best.tolist(), strict=True))
+
+    def rows(self, texts: Collection[TextKey]) -> dict[TextKey, Vectors]:
+        """Return the vectors of some texts, of each the first chunk, of length 1."""
+        if any(text not in self._places for text in texts):
+            self._read(sorted(texts))
+        return {t: self._rows[self._places[t][0]].copy() for t in texts if t in self._places}
 
     def drop(self) -> None:
         """Let go of all vectors: some may have been forgotten."""

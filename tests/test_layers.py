@@ -30,6 +30,7 @@ STOREYS: list[set[str]] = [
     {"picture", "closeness", "asked"},
     {"graph", "conversation"},
     {"paths", "catalogue", "relevance"},
+    {"leads"},
     {"matching"},
     {"recall", "explain", "portray", "statements", "outcomes", "paging", "receipts", "admission"}
     | {"forgetting", "reidentify"}

@@ -112,7 +112,7 @@ def flipped(path: Path) -> None:
 
 
 def relabelled(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b"snapshot 1", b"snapshot 2"))
+    path.write_bytes(path.read_bytes().replace(b"snapshot 2", b"snapshot 1"))
 
 
 def foreign(path: Path) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from recall_echo_core import Memory, open_memory
+from recall_echo_core import Memory, Statement, open_memory
 from recall_quality_parts.embeddings import Embeddings, KeptEmbedder
 from recall_quality_parts.measures import DEPTH
 
@@ -43,15 +43,27 @@ def record(memory: Memory, corpus: Corpus) -> dict[str, str]:
     return found
 
 
+def gather(memory: Memory, corpus: Corpus, units: dict[str, str]) -> None:
+    """Record the ready triples of each unit as relations that it tells."""
+    memory.observe(
+        Statement(*triple, episode_id=episode)
+        for episode, unit in units.items()
+        for triple in corpus.triples.get(unit, [])
+        if len(triple) == 3 and all(part.strip() for part in triple)  # a model wrote them
+    )
+    memory.flush()
+
+
 @contextmanager
 def built(
-    corpus: Corpus, kept: Embeddings | None
+    corpus: Corpus, kept: Embeddings | None, *, triples: bool = False
 ) -> Iterator[tuple[Memory, dict[str, str], float]]:
     """Yield a memory of one corpus, built anew, its units by episode, and the seconds it took.
 
     Args:
         corpus: What to record.
         kept: Vectors known already, to save the time of the model.
+        triples: Whether ready triples are recorded, too.
     """
     model = None if kept is None else KeptEmbedder(kept)
     last = max((unit.iso for unit in corpus.units if unit.iso), default=None)
@@ -62,6 +74,8 @@ def built(
     ):
         started = time.perf_counter()
         units = record(memory, corpus)
+        if triples:
+            gather(memory, corpus, units)
         yield memory, units, time.perf_counter() - started
 
 

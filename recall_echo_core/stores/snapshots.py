@@ -22,7 +22,7 @@ from recall_echo_core.errors import StoreError
 __all__ = ["Snapshots"]
 
 log = logging.getLogger(__name__)
-MAGIC: Final = b"recall-echo snapshot 1\n"
+MAGIC: Final = b"recall-echo snapshot 2\n"
 KEPT: Final = 2
 _encoder: Final = msgspec.msgpack.Encoder()
 
