@@ -12,7 +12,7 @@ py = "$$(cd "$(VENV)" && pwd)/bin/python"
 pip = $(py) -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest adapters-test check bench clean
+.PHONY: help demo test test-oldest adapters-test check bench bench-recall clean
 
 help: ## show this list
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,12 @@ bench: $(VENV)/.stamp-dev ## run every benchmark; the numbers are printed, nothi
 		test -f "$$script" || { echo "benchmarks/ holds no script yet"; exit 1; }; \
 		echo "== $$script"; $(py) "$$script" $(ARGS) || exit 1; \
 	done
+
+bench-recall: $(VENV)/.stamp-dev ## measure recall: is the evidence found, what holds, how fast
+	@$(py) benchmarks/recall_quality.py --triples --categories --intervals --kept-vectors $(ARGS)
+	@$(py) benchmarks/state_and_precision.py
+	@$(py) benchmarks/recall_speed.py
+	@$(py) benchmarks/recall_speed.py --texts 100000
 
 clean: ## remove what these targets made, the environment included if it is .venv
 	rm -rf .venv .venv-oldest .recall-echo-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
