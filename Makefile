@@ -22,7 +22,7 @@ demo: $(VENV)/.stamp-runtime ## run examples/quickstart.py in a fresh folder, .r
 	@python=$(py); cd .recall-echo-demo && "$$python" ../examples/quickstart.py
 
 test: $(VENV)/.stamp-dev ## run every test with coverage: code, docstrings, docs and examples
-	@$(py) -m pytest --cov --numprocesses=auto --dist=loadfile $(ARGS)
+	@$(py) -m pytest --cov --numprocesses=auto --dist=loadfile --max-worker-restart=2 $(ARGS)
 
 test-oldest: ## run the adapters' tests with the oldest frameworks they support, in $(VENV)-oldest
 	@$(MAKE) --no-print-directory VENV="$(VENV)-oldest" CONSTRAINTS=tests/oldest.txt adapters-test

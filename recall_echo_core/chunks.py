@@ -17,8 +17,10 @@ __all__ = ["chunked"]
 
 # Each cuts finer than the one before: sentences, words, runs of graphemes, graphemes. All keep
 # every character. Runs of a quarter of the limit come first, since counting the tokens of one
-# grapheme at a time is slow.
-SENTENCE, WORD = r"(?s).*?(?:[.!?。！？؟।]+[\s\"')\]]*|\n+|$)", r"\S*\s*"
+# grapheme at a time is slow. What extends a grapheme may stand after a blank or a full stop, too.
+EXTENDING = r"[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]"
+SENTENCE = rf"(?s).*?(?:(?:[.!?。！？؟।]+[\s\"')\]]*|\n+)(?!{EXTENDING})|$)"
+WORD = rf"(?:\S|\s(?={EXTENDING}))*\s*(?!{EXTENDING})"
 GRAPHEME = r"\X"
 
 

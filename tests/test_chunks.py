@@ -31,7 +31,7 @@ def by_signs(text: str) -> int:
 counts = st.sampled_from([by_words, by_bytes, by_signs])
 limits = st.integers(1, 40)
 pieces = st.sampled_from(
-    ["Ann", " ", "moved.", "\n", "東京", "。", "?", "e\u0301", FAMILY, "x" * 30]
+    ["Ann", " ", "moved.", "\n", "東京", "。", "?", "e\u0301", "\u0301", "\u0903", FAMILY, "x" * 30]
 )
 texts = st.lists(pieces, max_size=60).map("".join) | st.text(st.characters(codec="utf-8"))
 
